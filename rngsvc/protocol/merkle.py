@@ -53,7 +53,6 @@ def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes],
     """
     if not 0 <= index < size:
         raise ProofError(f"index {index} is not in a tree of {size} leaves")
-    _check_hashes(leaf, root, *proof)
     _, found = _climb(leaf, index, size - 1, proof)
     if found != root:
         raise ProofError("the inclusion proof does not lead to the root")
@@ -66,7 +65,6 @@ def verify_consistency(old_size: int, old_root: bytes, new_size: int, new_root: 
     """
     if not 0 <= old_size <= new_size:
         raise ProofError(f"a tree of {new_size} leaves cannot continue one of {old_size}")
-    _check_hashes(old_root, new_root, *proof)
     if old_size in {0, new_size}:
         if proof:
             raise ProofError("between these sizes a consistency proof has no hashes")
@@ -94,6 +92,8 @@ def _climb(node: bytes, index: int, last: int, path: Sequence[bytes]) -> tuple[b
 
     Return the root of the tree that ends with the node (only left siblings count) and the root of the whole tree.
     """
+    if any(len(each) != 32 for each in (node, *path)):
+        raise ProofError("a hash in a proof is 32 bytes")
     # On the lowest `inner` levels the sibling stands on the side that the index says; above them the node lies on
     # the tree's right edge, where a level without a left sibling takes no hash.
     inner = (index ^ last).bit_length()
@@ -107,11 +107,6 @@ def _climb(node: bytes, index: int, last: int, path: Sequence[bytes]) -> tuple[b
             ended = node_hash(sibling, ended)
             whole = node_hash(sibling, whole)
     return ended, whole
-
-
-def _check_hashes(*hashes: bytes) -> None:
-    if any(len(each) != 32 for each in hashes):
-        raise ProofError("a hash is 32 bytes")
 
 
 # --- Building ---
