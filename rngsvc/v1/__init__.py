@@ -1,0 +1,1 @@
+"""Generated from `proto/rngsvc/v1`; never edited by hand (`make proto`)."""
