@@ -61,18 +61,19 @@ def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes],
 def verify_consistency(old_size: int, old_root: bytes, new_size: int, new_root: bytes, proof: Sequence[bytes]) -> None:
     """Check that the tree of ``new_size`` leaves begins with the ``old_size`` leaves of the older tree.
 
-    Raises ProofError if ``proof`` (RFC 6962 section 2.1.2) does not show that.
+    Raises ProofError if ``proof`` (RFC 6962 section 2.1.2) does not show that. Every tree continues the empty one,
+    so that nothing can be shown from size 0: refused, lest an empty proof pass for evidence.
     """
     if not 0 <= old_size <= new_size:
         raise ProofError(f"a tree of {new_size} leaves cannot continue one of {old_size}")
-    if old_size in {0, new_size}:
+    if old_size == new_size:
         if proof:
-            raise ProofError("between these sizes a consistency proof has no hashes")
-        if old_size == new_size and old_root != new_root:
+            raise ProofError("between equal sizes a consistency proof has no hashes")
+        if old_root != new_root:
             raise ProofError("two different roots for one size")
-        if old_size == 0 and old_root != EMPTY_ROOT:
-            raise ProofError("the root of the empty tree is wrong")
         return
+    if old_size == 0:
+        raise ProofError("from the empty tree there is nothing to prove")
     # The proof walks up from the largest complete subtree that ends the old tree. When that subtree is the
     # whole old tree, its hash is the old root and is not repeated in the proof.
     level = (old_size & -old_size).bit_length() - 1
@@ -157,7 +158,10 @@ def inclusion_proof(index: int, size: int, node: NodeReader) -> list[bytes]:
 
 
 def consistency_proof(old: int, new: int, node: NodeReader) -> list[bytes]:
-    """Return the proof that the tree of ``new`` leaves begins with that of ``old``; IndexError if old > new."""
+    """Return the proof that the tree of ``new`` leaves begins with that of ``old``; IndexError if old > new.
+
+    Between equal sizes, and from the empty tree, it has no hashes.
+    """
     if not 0 <= old <= new:
         raise IndexError(f"a tree of {new} leaves cannot continue one of {old}")
     if old in {0, new}:
