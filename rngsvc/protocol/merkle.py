@@ -64,7 +64,9 @@ def verify_consistency(old_size: int, old_root: bytes, new_size: int, new_root: 
     Raises ProofError if ``proof`` (RFC 6962 section 2.1.2) does not show that. Every tree continues the empty one,
     so that nothing can be shown from size 0: refused, lest an empty proof pass for evidence.
     """
-    if not 0 <= old_size <= new_size:
+    if old_size == 0:
+        raise ProofError("from the empty tree there is nothing to prove")
+    if not 0 < old_size <= new_size:
         raise ProofError(f"a tree of {new_size} leaves cannot continue one of {old_size}")
     if old_size == new_size:
         if proof:
@@ -72,8 +74,6 @@ def verify_consistency(old_size: int, old_root: bytes, new_size: int, new_root: 
         if old_root != new_root:
             raise ProofError("two different roots for one size")
         return
-    if old_size == 0:
-        raise ProofError("from the empty tree there is nothing to prove")
     # The proof walks up from the largest complete subtree that ends the old tree. When that subtree is the
     # whole old tree, its hash is the old root and is not repeated in the proof.
     level = (old_size & -old_size).bit_length() - 1
