@@ -1,0 +1,8 @@
+"""Tests on raw bits: SP 800-22, structure over long ranges, SP 800-90B."""
+
+from typing import Final
+
+from stats_tests.bits.sp800_22 import SP800_22
+from stats_tests.catalogue import Entry
+
+ENTRIES: Final[tuple[Entry, ...]] = SP800_22

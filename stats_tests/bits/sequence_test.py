@@ -1,0 +1,170 @@
+"""What the tests of SP 800-22 have in common: they cut the sample into sequences of n bits and count within each.
+
+A test turns one sequence into integers (`observe`) and judges the integers summed over all sequences (`judge`). For one
+sequence that is the test as SP 800-22 describes it; for several it is the same statistic on all of them together, whose
+null distribution is as well known, and no second level with its own approximations is needed. Only `nist-compat` adds
+the second level of the publication (`SecondLevel`).
+"""
+
+import math
+from collections.abc import Mapping
+from collections.abc import Sequence as Row
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from stats_tests.bits import tails
+from stats_tests.bits.sequence import Sequence
+from stats_tests.result import Category, Result, not_applicable
+from stats_tests.windows import Counts, Statistic
+
+STS: Final = "NIST SP 800-22 rev. 1a"
+UNIT: Final = 1 << 24
+"""Fixed-point one. A sum of logarithms is kept as an integer in this unit, so that its order cannot matter."""
+WHOLE: Final = ("",)
+"""The parts of a test that has one result."""
+IMPOSSIBLE: Final = 1 << 20
+"""Cap, in nats, on what one sequence adds to a sum of -ln p; more says no more, and sums stay within 64 bits."""
+
+
+class SequenceTest(Protocol):
+    """One test on sequences of a fixed length."""
+
+    @property
+    def id(self) -> str:
+        """The catalogue id."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What follows the id in the names of the results, in their order."""
+
+    @property
+    def cells(self) -> int:
+        """How many integers `observe` returns."""
+
+    def observe(self, sequence: Sequence) -> Counts:
+        """Count in one sequence."""
+
+    def judge(self, counts: Counts, sequences: int) -> tuple[Result, ...]:
+        """Judge counts summed over at least one sequence."""
+
+
+def judge_one(test: SequenceTest, sequence: Sequence) -> tuple[Result, ...]:
+    """Return what the test says about one sequence alone."""
+    return test.judge(test.observe(sequence), 1)
+
+
+def whole_sequences(test: SequenceTest, bits: int) -> Statistic:
+    """Return the test as counts over the sample's consecutive sequences of `bits` bits, a multiple of eight."""
+    octets = bits // 8
+
+    def observe(chunk: NDArray[np.uint8]) -> Counts:
+        counts = np.zeros(test.cells, dtype=np.int64)
+        for row in chunk.reshape(-1, octets):
+            counts += test.observe(Sequence.packed(row))
+        return counts
+
+    def judge(counts: Counts, sequences: int) -> tuple[Result, ...]:
+        if not sequences:
+            return (not_applicable(test.id, STS, f"no whole sequence of {bits} bits"),)
+        return test.judge(counts, sequences)
+
+    return Statistic(cells=test.cells, observe=observe, judge=judge, span=octets, step=octets)
+
+
+def goodness_of_fit(
+    test: str, observed: Counts, probabilities: Row[float], labels: Row[str], details: Mapping[str, int | float]
+) -> Result:
+    """Return Pearson's chi-square result for category counts under fully known probabilities."""
+    total = int(observed.sum())
+    expected = total * np.array(probabilities)
+    statistic = float(((observed - expected) ** 2 / expected).sum())
+    freedom = len(labels) - 1
+    return Result(
+        test=test,
+        null=f"chi-square, {freedom} degrees of freedom",
+        statistic=statistic,
+        log_p=tails.chi_square(statistic, freedom),
+        details=details,
+        categories=tuple(
+            Category(label, int(count), float(mean))
+            for label, count, mean in zip(labels, observed, expected, strict=True)
+        ),
+    )
+
+
+def fisher_cell(log_p: float) -> int:
+    """Return -ln p of one sequence in units of `UNIT`, to be summed over sequences."""
+    return round(min(-log_p, IMPOSSIBLE) * UNIT)
+
+
+def fisher_log_p(cell: int, sequences: int) -> float:
+    """Return ln of Fisher's combined P-value: twice the sum of -ln p is chi-square with two degrees each.
+
+    For one sequence this is its own P-value. Discrete P-values make it conservative.
+    """
+    return tails.chi_square(2 * cell / UNIT, 2 * sequences)
+
+
+class SecondLevel:
+    """A test with the second level of SP 800-22, section 4.2, for `nist-compat`.
+
+    One sequence: its own P-values. From `UNIFORMITY_FROM` sequences on: the chi-square of ten equal bins of P-values.
+    Fewer: the binomial tail of the number of P-values at or above 0.01. Sequences to which the test does not apply
+    are left out.
+    """
+
+    ALPHA = 0.01
+    BINS = 10
+    UNIFORMITY_FROM = 55
+    _PER_PART = BINS + 2  # deciles, passes, sequences to which the part applied
+
+    def __init__(self, test: SequenceTest) -> None:
+        """Wrap a test."""
+        self._test = test
+        self.id, self.parts = test.id, test.parts
+        self.cells = test.cells + len(test.parts) * self._PER_PART
+
+    def observe(self, sequence: Sequence) -> Counts:
+        """Count in one sequence, and sort its P-values into bins."""
+        counts = self._test.observe(sequence)
+        parts = {result.test: result for result in self._test.judge(counts, 1)}
+        table = np.zeros((len(self.parts), self._PER_PART), dtype=np.int64)
+        for row, part in zip(table, self.parts, strict=True):
+            result = parts.get(self.id + part)
+            if result is None or result.p_value is None:
+                continue
+            row[min(int(result.p_value * self.BINS), self.BINS - 1)] += 1
+            row[self.BINS] += result.p_value >= self.ALPHA
+            row[self.BINS + 1] += 1
+        return np.concatenate([counts, table.reshape(-1)])
+
+    def judge(self, counts: Counts, sequences: int) -> tuple[Result, ...]:
+        """Judge one sequence by itself, several by their P-values."""
+        if sequences == 1:
+            return self._test.judge(counts[: self._test.cells], 1)
+        table = counts[self._test.cells :].reshape(len(self.parts), self._PER_PART)
+        return tuple(self._judge_part(self.id + part, row) for part, row in zip(self.parts, table, strict=True))
+
+    def _judge_part(self, test: str, row: Counts) -> Result:
+        bins, passed, sequences = row[: self.BINS], int(row[self.BINS]), int(row[self.BINS + 1])
+        if not sequences:
+            return not_applicable(test, STS, "applies to none of the sequences")
+        proportion_log_p = _binomial_at_most(passed, sequences, 1 - self.ALPHA)
+        details: dict[str, int | float] = {
+            "sequences": sequences,
+            "proportion": passed / sequences,
+            "proportion_log_p": proportion_log_p,
+        }
+        if sequences < self.UNIFORMITY_FROM:
+            null = f"binomial, {sequences} sequences, {1 - self.ALPHA} at or above {self.ALPHA}"
+            return Result(test=test, null=null, statistic=passed, log_p=proportion_log_p, details=details)
+        labels = [f"{k / self.BINS:.1f}-{(k + 1) / self.BINS:.1f}" for k in range(self.BINS)]
+        return goodness_of_fit(test, bins, [1 / self.BINS] * self.BINS, labels, details)
+
+
+def _binomial_at_most(successes: int, trials: int, probability: float) -> float:
+    tail = float(special.bdtr(successes, trials, probability))
+    return math.log(tail) if tail > 0 else -math.inf

@@ -1,0 +1,138 @@
+"""SP 800-22, 2.9 Maurer's Universal Statistical."""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar, Final
+
+import numpy as np
+from scipy import signal
+
+from stats_tests.bits import tails
+from stats_tests.bits.sequence import Sequence
+from stats_tests.bits.sequence_test import UNIT, WHOLE
+from stats_tests.catalogue import Mode
+from stats_tests.result import Result
+from stats_tests.windows import Counts
+
+# SP 800-22 2.9.7: sequences from so many bits on are cut into blocks of L bits, beginning with L = 6.
+SHORTEST_BLOCK: Final = 6
+FROM_BITS: Final = (
+    387_840, 904_960, 2_068_480, 4_654_080, 10_342_400, 22_753_280, 49_643_520, 107_560_960, 231_669_760, 496_435_200,
+    1_059_061_760,
+)  # fmt: skip
+# SP 800-22 2.9.4: mean and variance of log2 of the distance, for L = 6 .. 16.
+NIST_MEAN: Final = (
+    5.2177052, 6.1962507, 7.1836656, 8.1764248, 9.1723243, 10.170032, 11.168765, 12.168070, 13.167693, 14.167488,
+    15.167379,
+)  # fmt: skip
+NIST_VARIANCE: Final = (2.954, 3.125, 3.238, 3.311, 3.356, 3.384, 3.401, 3.410, 3.416, 3.419, 3.421)
+
+
+@dataclass(frozen=True, slots=True)
+class Universal:
+    """Are equal blocks as far apart as they should be?
+
+    f is the mean, over K blocks of L bits, of log2 of the distance back to the last equal block; the first 10 2^L
+    blocks only fill the table. `nist-compat` takes Maurer's approximate factor c(L, K) for its deviation, which is too
+    small; else the exact variance (`distance_moments`).
+    """
+
+    n: int
+    mode: Mode
+    block: int = 0
+    first: int = 0
+
+    id: ClassVar = "bits.sp800-22.universal"
+    parts: ClassVar = WHOLE
+    cells: ClassVar = 1
+
+    @property
+    def block_bits(self) -> int:
+        """L: as given, or as the sequence's length asks for; n must be at least 387,840 then."""
+        return self.block or SHORTEST_BLOCK - 1 + sum(self.n >= bits for bits in FROM_BITS)
+
+    @property
+    def first_blocks(self) -> int:
+        """Q: as given, or 10 2^L."""
+        return self.first or 10 << self.block_bits
+
+    @property
+    def tested_blocks(self) -> int:
+        """K."""
+        return self.n // self.block_bits - self.first_blocks
+
+    def observe(self, sequence: Sequence) -> Counts:
+        """Sum log2 of the distances, in fixed point."""
+        length = self.block_bits
+        blocks = len(sequence) // length
+        values = sequence.windows(length)[: blocks * length : length]
+        # A stable sort brings equal blocks side by side, in order of place.
+        order = np.argsort(values, kind="stable")
+        places = order + 1
+        distance = places.copy()  # to the place before the first, for a block that was not seen yet
+        again = values[order[1:]] == values[order[:-1]]
+        distance[1:][again] = np.diff(places)[again]
+        tested = distance[places > self.first_blocks]
+        return np.array([_log_table(blocks)[tested].sum()])
+
+    def judge(self, counts: Counts, sequences: int) -> tuple[Result, ...]:
+        """Judge the mean of the logarithms."""
+        length, tested = self.block_bits, self.tested_blocks
+        observed = int(counts[0]) / UNIT / tested / sequences
+        if self.mode is Mode.NIST_COMPAT:
+            row = length - SHORTEST_BLOCK
+            mean = NIST_MEAN[row]
+            variance = (0.7 - 0.8 / length + (4 + 32 / length) * tested ** (-3 / length) / 15) ** 2
+            variance *= NIST_VARIANCE[row] / tested
+        else:
+            mean, variance = distance_moments(length, tested)
+        z = (observed - mean) / math.sqrt(variance / sequences)
+        return (
+            Result(
+                test=self.id,
+                null=f"normal, mean {mean:.8g}, variance {variance / sequences:.6g}",
+                statistic=observed,
+                log_p=tails.normal_two_sided(z),
+                details={"block_bits": length, "first_blocks": self.first_blocks, "tested_blocks": tested},
+            ),
+        )
+
+
+@cache
+def _log_table(longest: int) -> Counts:
+    """Return log2 of 0 (unused), 1, .., `longest` in fixed point."""
+    logs = np.log2(np.maximum(np.arange(longest + 1), 1))
+    table: Counts = np.rint(logs * UNIT).astype(np.int64)
+    return table
+
+
+@cache
+def distance_moments(length: int, tested: int) -> tuple[float, float]:
+    """Return the exact mean of f and its exact variance over `tested` blocks, after an endless filling of the table.
+
+    A block's distance A is geometric with p = 2^-L. Two distances k blocks apart depend on each other only if the
+    second reaches further back than the first block, k + r with r >= 1; then with q = 1 - p and s = 1 - 2p
+
+        P(A_n = i, A_(n+k) = k + r) = q^k g(i, r),   g = p^2 s^(min(i, r) - 1) q^(|i - r| - 1), and 0 for i = r,
+
+    because the two blocks differ. Coron and Naccache (1998) give this variance as a fitted table.
+    """
+    p = 2.0**-length
+    q, s = 1 - p, 1 - 2 * p
+    # Terms beyond weigh less than e^-40.
+    reach = np.arange(1, 40 << length)
+    logs = np.log2(reach)
+    geometric = p * q ** (reach - 1.0)
+    mean = float((geometric * logs).sum())
+    variance = float((geometric * logs**2).sum()) - mean**2
+    # h(r) = sum over i of log2(i) (g(i, r) - product of the marginal probabilities).
+    later = signal.lfilter([1.0], [1.0, -q], logs[::-1])[::-1]  # sum over i >= r of log2(i) q^(i - r)
+    farther = np.append(later[1:], 0.0) * s ** (reach - 1.0)
+    nearer = np.append(0.0, signal.lfilter([1.0], [1.0, -q], logs * s ** (reach - 1.0))[:-1])
+    h = p**2 * (farther + nearer) - mean * geometric
+    reach_sum = signal.fftconvolve(np.append(logs, np.log2(reach + reach[-1])), h[::-1])[reach.size : 2 * reach.size]
+    lags = reach[: tested - 1]
+    covariance = (reach_sum * q**reach)[: lags.size]
+    shared = 2 * float((covariance * (tested - lags)).sum()) / tested
+    return mean, (variance + shared) / tested
