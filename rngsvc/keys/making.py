@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from rngsvc.keys.location import KeyUnavailable, read_secret
-from rngsvc.keys.sealing import KEY_BYTES, KeyEncryptionKey
+from rngsvc.keys.wrapping import KEY_BYTES, KeyEncryptionKey
 from rngsvc.keys.signing import SigningKey
 from rngsvc.protocol.signed_note import NoteKey
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rngsvc.keys.location import KeyUnavailable, check_location, environment_name, read_secret
-from rngsvc.keys.sealing import KeyEncryptionKey
+from rngsvc.keys.wrapping import KeyEncryptionKey
 from rngsvc.keys.signing import SigningKey
 
 SECRET = "planted-secret-5f1d"

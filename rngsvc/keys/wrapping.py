@@ -1,0 +1,74 @@
+"""The key-encryption key: wraps the data keys under which secrets are stored, and nothing else."""
+
+import os
+from base64 import b64decode
+from collections.abc import MutableMapping
+from hashlib import sha256
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from rngsvc.keys.location import KeyUnavailable, read_secret
+
+KEY_BYTES: Final = 32
+
+_KEY_ID_BYTES: Final = 8
+_NONCE_BYTES: Final = 12
+
+
+class UnwrapRefused(Exception):
+    """A data key does not unwrap: it, its context or the key-encryption key is not the one it was wrapped with."""
+
+
+class KeyEncryptionKey:
+    """An AES-256-GCM key.
+
+    `key_id`, 8 bytes, tells keys apart and stands in front of everything that the key wraps, so that the wrong key is
+    told from changed bytes.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) != KEY_BYTES:
+            raise ValueError(f"key: {KEY_BYTES} bytes allowed, got {len(key)}")
+        self.key_id = sha256(b"rngsvc/key-encryption key id/1" + key).digest()[:_KEY_ID_BYTES]
+        self._cipher = AESGCM(key)
+
+    def __repr__(self) -> str:
+        return f"<KeyEncryptionKey {self.key_id.hex()}>"
+
+    def wrap(self, data_key: bytes, context: bytes) -> bytes:
+        """Return `data_key` encrypted for `context`: key_id || nonce || ciphertext || tag, 36 bytes longer."""
+        # Random nonces are safe for 2^32 wraps (SP 800-38D, 8.3): one a table and day, that is never reached.
+        nonce = os.urandom(_NONCE_BYTES)
+        return self.key_id + nonce + self._cipher.encrypt(nonce, data_key, context)
+
+    def unwrap(self, wrapped: bytes, context: bytes) -> bytes:
+        """Return the data key in `wrapped`.
+
+        Raises:
+            UnwrapRefused: it was wrapped under another key, for another context, or has been changed.
+        """
+        key_id, nonce, sealed = wrapped[:8], wrapped[8:20], wrapped[20:]
+        if key_id != self.key_id:
+            raise UnwrapRefused(
+                f"the data key was wrapped under key {key_id.hex()}, the configured one is {self.key_id.hex()}"
+            )
+        try:
+            return self._cipher.decrypt(nonce, sealed, context)
+        except (InvalidTag, ValueError):
+            raise UnwrapRefused("the data key was wrapped for another context, or has been changed") from None
+
+    @classmethod
+    def load(cls, uri: str, environ: MutableMapping[str, str] = os.environ) -> "KeyEncryptionKey":
+        """Return the key at `uri`: 32 bytes as 64 hex digits or as 44 characters of base64.
+
+        Raises:
+            KeyUnavailable: it cannot be read, or is something else.
+        """
+        text = read_secret(uri, environ).strip()
+        try:
+            key = bytes.fromhex(text.decode("ascii")) if len(text) == 2 * KEY_BYTES else b64decode(text, validate=True)
+            return cls(key)
+        except ValueError:
+            raise KeyUnavailable(f"key {uri}: must be {KEY_BYTES} bytes, written in hex or in base64") from None
