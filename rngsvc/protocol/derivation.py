@@ -5,7 +5,7 @@ bytes from any stream, so that it can be proved uniform by feeding it every poss
 """
 
 from collections.abc import Callable, Sequence
-from struct import unpack
+from struct import pack, unpack
 from typing import Final
 
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
@@ -21,7 +21,6 @@ MAX_DRAWS: Final = 1024
 MAX_MODULUS: Final = 2**53 - 1
 MAX_PURPOSE_BYTES: Final = 64
 
-_U16: Final = tuple(u16(value) for value in range(MAX_ITEMS + 1))
 # The largest multiple of m that a draw of one or two bytes reaches; index m, where 0 is never asked for.
 _BYTE_LIMITS: Final = (0, *(256 - 256 % m for m in range(1, 257)))
 _PAIR_LIMITS: Final = (0, *(65_536 - 65_536 % m for m in range(1, MAX_ITEMS + 1)))
@@ -91,8 +90,10 @@ def permute(seed: bytes, context: bytes, k: int, items: Sequence[int]) -> tuple[
     n = len(items)
     if not 1 <= n <= MAX_ITEMS:
         raise MalformedError("items", f"must be 1..{MAX_ITEMS} of them")
-    item_list = b"".join([_U16[item] for item in items])
-    seed48 = hkdf_sha512(seed, context, b"rs1/shuffle" + _U16[k] + _U16[n] + sha256(item_list), SEED_BYTES)
+    if min(items) < 0 or max(items) >= MAX_ITEMS:
+        raise MalformedError("items", f"must be 0..{MAX_ITEMS - 1} each")
+    item_list = pack(f">{n}H", *items)
+    seed48 = hkdf_sha512(seed, context, b"rs1/shuffle" + u16(k) + u16(n) + sha256(item_list), SEED_BYTES)
     return fisher_yates(items, ByteStream(seed48).take)
 
 
