@@ -1,0 +1,565 @@
+"""The life of one hand: cards, chips and turns, as a value. No I/O, no clock, no deck.
+
+`start` makes a hand; from then on it says in ``awaits`` what it needs next: cards from places of the shoe
+(`supply`), a shuffle of named places (`reshuffled`) or a player's act (`apply`). Each answer returns a new hand and
+leaves the old one as it was; a wrong answer raises and changes nothing. Chips and cards are counted after every event.
+"""
+
+from collections.abc import Sequence
+
+from dealer import draw, stud
+from dealer.actions import Act, Action, Choice, IllegalAction
+from dealer.betting import FOLD, Betting
+from dealer.cards import names
+from dealer.events import (
+    Acted,
+    Burned,
+    CommunityCard,
+    Dealt,
+    Discarded,
+    FoldKept,
+    Mucked,
+    Post,
+    Posted,
+    Protected,
+    Raked,
+    Reshuffled,
+    Returned,
+    RoundOpened,
+    Shown,
+    Voided,
+    Won,
+)
+from dealer.house_rules import Form, HouseRules, Stakes, TimeOut
+from dealer.pot import layers
+from dealer.showdown import Settlement, settle
+from dealer.state import SHOWDOWN, Hand, NeedAction, NeedCards, NeedShuffle, Place
+from dealer.stub import Location, Stub
+from dealer.stud import Face
+
+
+class WrongCards(Exception):
+    """The cards supplied cannot be the next ones of this hand; nothing has changed."""
+
+
+# --- the interface
+
+
+def start(
+    rules: HouseRules,
+    stakes: Stakes,
+    stacks: Sequence[tuple[int, int]],
+    *,
+    button: int = 0,
+    posts: Sequence[tuple[int, Post]] | None = None,
+) -> Hand:
+    """Begin a hand between ``stacks``, pairs of seat number and chips.
+
+    ``button`` is the seat that deals, occupied or not; 0 in stud, whose dealer sits before seat 1 (AL-4). ``posts``
+    are the blinds as pairs of seat and kind in the order of posting, the usual two if absent; antes are posted by
+    everyone. `ValueError` for a hand that the house does not deal.
+    """
+    players = len(stacks)
+    if not rules.fewest_players <= players <= rules.most_players:
+        raise ValueError(
+            f"stacks: {players} players, {rules.title} is dealt to {rules.fewest_players}..{rules.most_players}"
+        )
+    if min(stack for _, stack in stacks) < 1 or len(dict(stacks)) < players or min(seat for seat, _ in stacks) < 1:
+        raise ValueError("stacks: each seat is a different number from 1 up and has at least one chip")
+    ordered = sorted(stacks, key=lambda pair: (pair[0] <= button, pair[0]))
+    hand = object.__new__(Hand)
+    hand.rules = rules
+    hand.stakes = stakes
+    hand.seats = tuple(seat for seat, _ in ordered)
+    hand.start_stacks = tuple(stack for _, stack in ordered)
+    hand.deck_size = rules.deck_size(players)
+    hand.streets = stud.STREETS if rules.form is Form.SEVEN_CARD_STUD else draw.STREETS
+    hand.street = hand.to_draw = hand.low_card = hand.first_to_act = hand.raked = 0
+    hand.betting = Betting(rules, stakes, hand.start_stacks)
+    hand.stub = Stub(hand.deck_size)
+    hand.where = {}
+    hand.down = [()] * players
+    hand.up = [()] * players
+    hand.burns = hand.community = hand.discards = hand.draws_left = hand.may_muck = ()
+    hand.bring_in_due = False
+    hand.kept_folds = frozenset()
+    hand.settlement = hand.awaits = None
+    hand.events = []
+    if rules.form is Form.SEVEN_CARD_STUD:
+        hand.posts = ()
+    elif posts is None:
+        hand.posts = tuple(draw.usual_blinds(players))
+    else:
+        hand.posts = tuple((hand.seats.index(seat), post) for seat, post in posts)
+    if stakes.ante:
+        for i in range(players):
+            _post(hand, i, Post.ANTE)
+    for i, post in hand.posts:
+        _post(hand, i, post)
+    _deal_street(hand)
+    return hand
+
+
+def legal_actions(hand: Hand) -> tuple[Choice, ...]:
+    """Return all legal acts of the player to act; none when the hand waits for cards or is over."""
+    return hand.awaits.choices if isinstance(hand.awaits, NeedAction) else ()
+
+
+def apply(hand: Hand, action: Action) -> Hand:
+    """Return the hand after a player's act, or raise `IllegalAction`, which changes nothing (AL-7)."""
+    need = hand.awaits
+    if not isinstance(need, NeedAction) or need.seat != action.seat:
+        return _fold_out_of_turn(hand, action)
+    i = hand.seats.index(action.seat)
+    if action.act is Act.DISCARD:
+        _check_discard(hand, i, action)
+    elif action.cards:
+        raise _illegal(hand, action, "cards are named for a discard only")
+    to = _total(hand, need, action)
+    new = hand.copy()
+    if need.street == SHOWDOWN:
+        _show_or_muck(new, action.act)
+    elif need.street == draw.DRAW:
+        _discard(new, i, action.cards)
+    else:
+        _act(new, i, action.act, to)
+    return new
+
+
+def _total(hand: Hand, need: NeedAction, action: Action) -> int:
+    """Return the total that the act makes, taken from the only choice if the action does not say."""
+    offered = [choice for choice in need.choices if choice.act is action.act]
+    if not offered:
+        raise _illegal(hand, action, "that is not possible now")
+    if action.to is None or action.act is Act.DISCARD:
+        if len(offered) > 1 or (offered[0].lowest != offered[0].highest and action.act is not Act.DISCARD):
+            raise _illegal(hand, action, "the total on this street must be said")
+        return offered[0].lowest
+    if not any(choice.lowest <= action.to <= choice.highest for choice in offered):
+        raise _illegal(hand, action, "the total is out of bounds")
+    return action.to
+
+
+def _check_discard(hand: Hand, i: int, action: Action) -> None:
+    cards = action.cards
+    if len(set(cards)) != len(cards) or not set(cards) <= set(hand.down[i]):
+        raise _illegal(hand, action, "only cards of one's own hand can be discarded, each once")
+    if not 1 <= len(cards) <= hand.rules.most_discards:
+        raise _illegal(hand, action, f"1 to {hand.rules.most_discards} cards can be discarded")
+
+
+def _fold_out_of_turn(hand: Hand, action: Action) -> Hand:
+    """Keep a fold for its owner's turn where the house takes it (P7-6)."""
+    taken = hand.rules.fold_out_of_turn and action.act is Act.FOLD and hand.settlement is None
+    if not taken or action.seat not in hand.seats:
+        raise _illegal(hand, action, "it is not that seat's turn")
+    i = hand.seats.index(action.seat)
+    if not hand.betting.can_act(i) or i in hand.kept_folds:
+        raise _illegal(hand, action, "that seat has folded or is all-in")
+    new = hand.copy()
+    new.kept_folds = hand.kept_folds | {i}
+    new.record(FoldKept(action.seat))
+    return new
+
+
+def _illegal(hand: Hand, action: Action, why: str) -> IllegalAction:
+    to_act = hand.awaits.seat if isinstance(hand.awaits, NeedAction) else None
+    return IllegalAction(action, why, to_act, legal_actions(hand))
+
+
+def supply(hand: Hand, cards: Sequence[int]) -> Hand:
+    """Return the hand after its awaited places were opened: the cards of `NeedCards.to_open`, in that order.
+
+    `WrongCards` if the count differs or a card is not in the deck or lies elsewhere already.
+    """
+    need = hand.awaits
+    if not isinstance(need, NeedCards):
+        raise WrongCards("cards: the hand does not wait for any")
+    wanted = len(need.to_open())
+    if len(cards) != wanted:
+        raise WrongCards(f"cards: {len(cards)} were given, the hand waits for {wanted}")
+    if len(set(cards)) != wanted or not all(52 - hand.deck_size <= card < 52 for card in cards):
+        raise WrongCards(f"cards: {list(cards)} are not different cards of a deck of {hand.deck_size}")
+    again = [card for card in cards if card in hand.where]
+    if again:
+        raise WrongCards(f"cards: {names(again)} already lie elsewhere")
+    new = hand.copy()
+    _take_cards(new, need, cards)
+    return new
+
+
+def reshuffled(hand: Hand) -> Hand:
+    """Return the hand after the awaited shuffle of its named locations was made and committed to."""
+    need = hand.awaits
+    if not isinstance(need, NeedShuffle):
+        raise WrongCards("shuffle: the hand does not wait for one")
+    new = hand.copy()
+    _take_shuffle(new, need)
+    return new
+
+
+def time_out(hand: Hand, *, protection_left: bool = True) -> Hand:
+    """Return the hand after the player to act ran out of time (AL-5, CC-12, P7-8).
+
+    ``protection_left``: whether he may still be protected where the house protects; else as everywhere (P7-14).
+    """
+    need = hand.awaits
+    assert isinstance(need, NeedAction), "a clock runs only for a player to act"
+    acts = {choice.act for choice in need.choices}
+    for act in (Act.MUCK, Act.STAND_PAT):
+        if act in acts:
+            return apply(hand, Action(need.seat, act))
+    i = hand.seats.index(need.seat)
+    new = hand
+    if Act.BRING_IN in acts:
+        new = apply(hand, Action(need.seat, Act.BRING_IN))
+    match hand.rules.time_out:
+        case TimeOut.ALL_IN_PROTECTION if protection_left and new.betting.paid[i] + new.betting.dead[i] > 0:
+            if isinstance(new.awaits, NeedAction) and new.settlement is None:
+                new = new.copy()
+                _protect(new, i)
+            return new
+        case _ if new is not hand:
+            return new
+        case _:
+            return apply(hand, Action(need.seat, Act.CHECK if Act.CHECK in acts else Act.FOLD))
+
+
+def void(hand: Hand, reason: str) -> Hand:
+    """Return the hand called off: every chip goes back to where it was (AL-22)."""
+    assert hand.settlement is None, "a hand that is paid out cannot be void"
+    new = hand.copy()
+    betting = new.betting
+    players = len(new.seats)
+    betting.stacks = list(new.start_stacks)
+    betting.paid, betting.dead, betting.bets = [0] * players, [0] * players, [0] * players
+    new.awaits = None
+    new.record(Voided(reason))
+    return new
+
+
+# --- forced money and the deal
+
+
+def _post(hand: Hand, i: int, post: Post) -> None:
+    betting, stakes = hand.betting, hand.stakes
+    match post:
+        case Post.ANTE:
+            amount = betting.post_ante(i, stakes.ante)
+        case Post.DEAD:
+            amount = betting.post_dead(i, stakes.small_blind)
+        case Post.SMALL_BLIND:
+            amount = betting.post_live(i, stakes.small_blind)
+        case Post.BIG_BLIND | Post.LIVE_POST:
+            amount = betting.post_live(i, stakes.big_blind)
+    if amount:
+        hand.record(Posted(hand.seats[i], post, amount, betting.stacks[i] == 0))
+
+
+def _deal_street(hand: Hand) -> None:
+    street = hand.streets[hand.street]
+    players = hand.betting.players_in()
+    if hand.rules.form is Form.SEVEN_CARD_STUD and hand.street == stud.SEVENTH:
+        match stud.river(hand.stub, hand.burns, len(players)):
+            case stud.River.FROM_BURNS_AND_STUB:
+                _need_shuffle(hand, tuple(sorted((*hand.burns, *hand.stub.rest()))))
+                return
+            case stud.River.COMMUNITY_FROM_BURNS:
+                _need_shuffle(hand, hand.burns)
+                return
+            case stud.River.FROM_THE_STUB:
+                pass
+    places = [(None, Face.BURN)] if street.burn else []
+    _need_cards(hand, [*places, *((hand.seats[i], face) for face in street.faces for i in players)])
+
+
+def _need_cards(hand: Hand, places: Sequence[tuple[int | None, Face]]) -> None:
+    first = hand.stub.place
+    hand.awaits = NeedCards(hand.stub.k, tuple(Place(first + n, seat, face) for n, (seat, face) in enumerate(places)))
+
+
+def _need_shuffle(hand: Hand, locations: tuple[Location, ...]) -> None:
+    hand.awaits = NeedShuffle(hand.stub.k + 1, locations)
+
+
+def _take_cards(hand: Hand, need: NeedCards, cards: Sequence[int]) -> None:
+    coming = iter(cards)
+    street = hand.street_name
+    hand.where = hand.where.copy()
+    for p, seat, face in need.places:
+        hand.stub = hand.stub.take(1)
+        location = Location(need.k, p)
+        if face is Face.BURN:
+            hand.burns = (*hand.burns, location)
+            hand.record(Burned(street, need.k, p))
+            continue
+        card = next(coming)
+        hand.where[card] = location
+        if seat is None:
+            hand.community = (*hand.community, card)
+            hand.record(CommunityCard(street, need.k, p, card))
+            continue
+        i = hand.seats.index(seat)
+        pile = hand.up if face is Face.UP else hand.down
+        pile[i] = (*pile[i], card)
+        hand.record(Dealt(street, seat, face, need.k, p, card))
+    if hand.draws_left:
+        hand.to_draw -= len(cards)
+        _go_on_drawing(hand)
+    else:
+        _open_round(hand)
+
+
+def _take_shuffle(hand: Hand, need: NeedShuffle) -> None:
+    if hand.rules.form is Form.FIVE_CARD_DRAW:
+        named = set(need.locations)
+        hand.discards = tuple(discard for discard in hand.discards if discard[0] not in named)
+        hand.where = {card: location for card, location in hand.where.items() if location not in named}
+        hand.stub = hand.stub.reshuffled(len(named), rest_is_in_it=True)
+        hand.record(Reshuffled(need.k, need.locations))
+        _go_on_drawing(hand)
+        return
+    community = len(need.locations) == len(hand.burns)
+    players = hand.betting.players_in()
+    hand.burns = ()
+    hand.stub = hand.stub.reshuffled(len(need.locations), rest_is_in_it=not community)
+    hand.record(Reshuffled(need.k, need.locations))
+    # CC-10: down to everyone without a burn. CC-11: one for everybody instead.
+    _need_cards(hand, [(None, Face.COMMUNITY)] if community else [(hand.seats[i], Face.DOWN) for i in players])
+
+
+# --- betting
+
+
+def _open_round(hand: Hand) -> None:
+    betting = hand.betting
+    street = hand.streets[hand.street]
+    if hand.rules.form is Form.FIVE_CARD_DRAW:
+        sizes = draw.bet_sizes(hand.stakes, street)
+        if hand.street == 0:
+            first = draw.speaks_first(hand.posts, len(hand.seats))
+            betting.open_on_blinds(sizes)
+        else:
+            first = 0
+            betting.open_round(sizes)
+    elif hand.street == 0:
+        first = hand.low_card = stud.brings_in(hand.rules, {i: cards[0] for i, cards in enumerate(hand.up)})
+        betting.open_third_street()
+        hand.bring_in_due = True
+    else:
+        boards = {i: hand.up[i] + hand.community for i in betting.players_in()}
+        first = stud.speaks_first(hand.rules, boards)
+        betting.open_round(stud.bet_sizes(hand.rules, hand.stakes, hand.street, boards))
+    while not betting.still_in[first]:
+        first = (first + 1) % len(hand.seats)
+    hand.first_to_act = first
+    hand.record(RoundOpened(street.name, hand.seats[first]))
+    _next_turn(hand, first)
+
+
+def _next_turn(hand: Hand, start: int) -> None:
+    """Ask the next player, carrying out folds that were kept for his turn (P7-6), or end the round."""
+    betting = hand.betting
+    while len(betting.players_in()) > 1:
+        i = betting.next_to_act(start)
+        if i is None:
+            _end_round(hand)
+            return
+        if i not in hand.kept_folds:
+            hand.awaits = NeedAction(hand.seats[i], hand.street_name, _choices(hand, i))
+            return
+        if hand.bring_in_due and i == hand.low_card:
+            _bring_in(hand, i)
+        else:
+            _fold(hand, i)
+        start = i + 1
+    _end_uncalled(hand)
+
+
+def _choices(hand: Hand, i: int) -> tuple[Choice, ...]:
+    betting = hand.betting
+    if not hand.bring_in_due:
+        return tuple(betting.choices(i))
+    # AL-1: whoever stands in for a low card that is all-in may fold; its owner may not (AL-14).
+    to = min(hand.stakes.bring_in, betting.stacks[i])
+    full = betting.raises(i) if hand.rules.may_open_for_full_bet else []
+    return (*([FOLD] if i != hand.low_card else []), Choice(Act.BRING_IN, to, to, to), *full)
+
+
+def _act(hand: Hand, i: int, act: Act, to: int) -> None:
+    betting = hand.betting
+    match act:
+        case Act.FOLD:
+            _fold(hand, i)
+        case Act.BRING_IN:
+            _bring_in(hand, i)
+        case Act.CHECK:
+            betting.check(i)
+            _record_act(hand, i, act, 0)
+        case Act.CALL:
+            _record_act(hand, i, act, betting.call(i))
+        case _:
+            hand.bring_in_due = False
+            _record_act(hand, i, act, betting.raise_to(i, to))
+    _next_turn(hand, i + 1)
+
+
+def _record_act(hand: Hand, i: int, act: Act, adds: int) -> None:
+    betting = hand.betting
+    all_in = betting.stacks[i] == 0 and adds > 0
+    hand.record(Acted(hand.street_name, hand.seats[i], act, adds, betting.bets[i], all_in))
+
+
+def _fold(hand: Hand, i: int) -> None:
+    hand.betting.fold(i)
+    _record_act(hand, i, Act.FOLD, 0)
+
+
+def _bring_in(hand: Hand, i: int) -> None:
+    hand.bring_in_due = False
+    _record_act(hand, i, Act.BRING_IN, hand.betting.post_bring_in(i))
+
+
+def _protect(hand: Hand, i: int) -> None:
+    hand.betting.protect(i)
+    hand.record(Protected(hand.seats[i]))
+    assert isinstance(hand.awaits, NeedAction), "protection comes at somebody's turn"
+    _next_turn(hand, hand.seats.index(hand.awaits.seat))
+
+
+def _end_round(hand: Hand) -> None:
+    _give_back(hand)
+    hand.bring_in_due = False
+    if hand.rules.form is Form.FIVE_CARD_DRAW and hand.street == 0 and not hand.draws_left:
+        hand.draws_left = tuple(hand.betting.players_in())
+        _ask_to_draw(hand)
+    elif hand.street + 1 < len(hand.streets):
+        hand.street += 1
+        _deal_street(hand)
+    else:
+        _show_down(hand)
+
+
+def _give_back(hand: Hand) -> None:
+    back = hand.betting.close_round()
+    if back is not None:
+        hand.record(Returned(hand.seats[back[0]], back[1]))
+
+
+# --- the draw
+
+
+def _ask_to_draw(hand: Hand) -> None:
+    if not hand.draws_left:
+        hand.street += 1
+        _open_round(hand)
+        return
+    i = hand.draws_left[0]
+    choices = (Choice(Act.STAND_PAT), Choice(Act.DISCARD, 1, hand.rules.most_discards))
+    hand.awaits = NeedAction(hand.seats[i], draw.DRAW, choices)
+
+
+def _discard(hand: Hand, i: int, cards: tuple[int, ...]) -> None:
+    locations = tuple(hand.where[card] for card in cards)
+    hand.down[i] = tuple(card for card in hand.down[i] if card not in cards)
+    hand.discards = (*hand.discards, *((location, i) for location in locations))
+    hand.to_draw = len(cards)
+    hand.record(Discarded(hand.seats[i], cards, locations))
+    _go_on_drawing(hand)
+
+
+def _go_on_drawing(hand: Hand) -> None:
+    """Deal what the drawing player still lacks; the stub is used up before anything is reshuffled (PK-5)."""
+    i = hand.draws_left[0]
+    if not hand.to_draw:
+        hand.draws_left = hand.draws_left[1:]
+        _ask_to_draw(hand)
+    elif hand.stub.left:
+        _need_cards(hand, [(hand.seats[i], Face.DOWN)] * min(hand.to_draw, hand.stub.left))
+    else:
+        _need_shuffle(hand, draw.reshuffled_discards(hand.discards, i))
+
+
+# --- the end
+
+
+def _end_uncalled(hand: Hand) -> None:
+    """Give everything to the last player in; he need not show (CC-14)."""
+    first_round = hand.street == 0 and not hand.draws_left
+    _give_back(hand)
+    betting = hand.betting
+    (winner,) = betting.players_in()
+    pots = layers(betting.paid, betting.dead, betting.still_in)
+    assert len(pots) == 1, "a lone player's pot has no layers"
+    hands = {winner: hand.down[winner] + hand.up[winner]}
+    settlement = settle(
+        hand.rules, (_nothing,), pots, hands, aggressor=None, first_to_act=winner, raked=not first_round
+    )
+    _pay(hand, settlement._replace(must_show=(), may_muck=(winner,)))
+
+
+def _show_down(hand: Hand) -> None:
+    betting = hand.betting
+    for i in sorted(hand.kept_folds):
+        # His turn never came because there was nothing left to bet.
+        if betting.still_in[i] and len(betting.players_in()) > 1:
+            _fold(hand, i)
+    if len(betting.players_in()) == 1:
+        _end_uncalled(hand)
+        return
+    pots = layers(betting.paid, betting.dead, betting.still_in)
+    hands = {i: hand.down[i] + hand.up[i] + hand.community for i in betting.players_in()}
+    rankings = hand.rules.rankings(hand.deck_size)
+    _pay(
+        hand,
+        settle(
+            hand.rules,
+            rankings,
+            pots,
+            hands,
+            aggressor=betting.aggressor,
+            first_to_act=hand.first_to_act,
+            raked=True,
+        ),
+    )
+
+
+def _pay(hand: Hand, settlement: Settlement) -> None:
+    """Show what must be shown and move the money at once (AL-19); then ask those who may keep their cards down."""
+    for i in settlement.must_show:
+        hand.record(Shown(hand.seats[i], hand.down[i] + hand.up[i]))
+    paid = [award.amount for award in settlement.awards]
+    assert sum(paid) + sum(settlement.rakes) == hand.betting.in_the_middle, "the pots are what was paid"
+    for award in settlement.awards:
+        hand.betting.stacks[award.position] += award.amount
+    hand.raked = sum(settlement.rakes)
+    hand.settlement = settlement
+    for index, amount in enumerate(settlement.rakes):
+        if amount:
+            hand.record(Raked(settlement.pots[index].name(index), amount))
+    for award in settlement.awards:
+        pot = settlement.pots[award.pot].name(award.pot)
+        hand.record(Won(hand.seats[award.position], pot, award.side, award.amount))
+    hand.may_muck = settlement.may_muck
+    _ask_to_show(hand)
+
+
+def _ask_to_show(hand: Hand) -> None:
+    if hand.may_muck:
+        choices = (Choice(Act.SHOW), Choice(Act.MUCK))
+        hand.awaits = NeedAction(hand.seats[hand.may_muck[0]], SHOWDOWN, choices)
+    else:
+        hand.awaits = None
+
+
+def _show_or_muck(hand: Hand, act: Act) -> None:
+    i = hand.may_muck[0]
+    hand.may_muck = hand.may_muck[1:]
+    seat = hand.seats[i]
+    hand.record(Shown(seat, hand.down[i] + hand.up[i]) if act is Act.SHOW else Mucked(seat))
+    _ask_to_show(hand)
+
+
+def _nothing(_cards: Sequence[int]) -> int:
+    """Rank all cards equal: for a pot that only one player is left to win."""
+    return 0

@@ -1,0 +1,137 @@
+"""One hand at one moment: the record, what it waits for, and the counting that keeps it honest.
+
+Players are *positions* 0..n-1 clockwise from the dealer's left inside, and seat numbers to the outside.
+"""
+
+from typing import NamedTuple
+
+from dealer import draw, stud
+from dealer.actions import Choice
+from dealer.betting import Betting
+from dealer.events import Event, Post
+from dealer.house_rules import HouseRules, Stakes
+from dealer.pot import layers
+from dealer.showdown import Settlement
+from dealer.stub import Location, Stub
+from dealer.stud import Face
+
+SHOWDOWN = "showdown"
+
+
+class Place(NamedTuple):
+    """One place of the current shuffle: who gets its card (nobody: a burn or a community card) and how."""
+
+    p: int
+    seat: int | None
+    face: Face
+
+
+class NeedCards(NamedTuple):
+    """The next places of shuffle ``k``, in dealing order. `supply` wants the cards of all but the burns."""
+
+    k: int
+    places: tuple[Place, ...]
+
+    def to_open(self) -> tuple[int, ...]:
+        """Return the places to open, ascending."""
+        return tuple(place.p for place in self.places if place.face is not Face.BURN)
+
+
+class NeedShuffle(NamedTuple):
+    """These locations are to be shuffled again, as shuffle ``k``; `reshuffled` says that it is done."""
+
+    k: int
+    locations: tuple[Location, ...]
+
+
+class NeedAction(NamedTuple):
+    """A player is to act; ``choices`` are all his legal acts."""
+
+    seat: int
+    street: str
+    choices: tuple[Choice, ...]
+
+
+class Hand:
+    """One hand at one moment. Made by `dealer.hand.start` only; read it freely."""
+
+    rules: HouseRules
+    stakes: Stakes
+    seats: tuple[int, ...]
+    start_stacks: tuple[int, ...]
+    deck_size: int
+    posts: tuple[tuple[int, Post], ...]
+    streets: tuple[stud.Street, ...]
+    street: int
+    betting: Betting
+    stub: Stub
+    burns: tuple[Location, ...]
+    where: dict[int, Location]
+    down: list[tuple[int, ...]]
+    up: list[tuple[int, ...]]
+    community: tuple[int, ...]
+    discards: tuple[tuple[Location, int], ...]
+    draws_left: tuple[int, ...]
+    to_draw: int
+    bring_in_due: bool
+    low_card: int
+    first_to_act: int
+    kept_folds: frozenset[int]
+    may_muck: tuple[int, ...]
+    settlement: Settlement | None
+    raked: int
+    awaits: NeedCards | NeedShuffle | NeedAction | None
+    events: list[Event]
+
+    # --- reading
+
+    @property
+    def over(self) -> bool:
+        """Say whether the hand has ended."""
+        return self.awaits is None
+
+    @property
+    def street_name(self) -> str:
+        """Return the street being played; between draw's two rounds it is the draw."""
+        return draw.DRAW if self.draws_left else self.streets[self.street].name
+
+    def stack(self, seat: int) -> int:
+        """Return the chips in front of a seat that are not bet."""
+        return self.betting.stacks[self.seats.index(seat)]
+
+    def cards(self, seat: int) -> tuple[int, ...]:
+        """Return all cards of a seat, down cards first; a community card is not among them."""
+        i = self.seats.index(seat)
+        return self.down[i] + self.up[i]
+
+    def pots(self) -> list[tuple[str, int, tuple[int, ...]]]:
+        """Return the pots as they stand, main pot first: name, total, seats that may win it."""
+        betting = self.betting
+        pots = self.settlement.pots if self.settlement else layers(betting.paid, betting.dead, betting.still_in)
+        return [(pot.name(n), pot.total, tuple(self.seats[i] for i in pot.members)) for n, pot in enumerate(pots)]
+
+    def net(self) -> dict[int, int]:
+        """Return what each seat has won or lost so far."""
+        return {s: now - was for s, now, was in zip(self.seats, self.betting.stacks, self.start_stacks, strict=True)}
+
+    # --- changing: by the functions of `dealer.hand` alone, on a fresh copy
+
+    def copy(self) -> "Hand":
+        """Return an independent copy."""
+        new = object.__new__(Hand)
+        new.__dict__.update(self.__dict__)
+        new.betting = self.betting.copy()
+        new.down = self.down.copy()
+        new.up = self.up.copy()
+        new.events = self.events.copy()
+        return new
+
+    def record(self, event: Event) -> None:
+        """Note an event, then count chips and cards: an impossible sum means that the engine is wrong, so it stops."""
+        self.events.append(event)
+        betting = self.betting
+        middle = 0 if self.settlement else sum(betting.paid) + sum(betting.dead)
+        assert sum(betting.stacks) + middle + self.raked == sum(self.start_stacks), "a chip appeared or vanished"
+        stub = self.stub
+        counted = len(self.where) + len(self.burns) + stub.left + stub.set_aside
+        assert counted == self.deck_size, "a card appeared or vanished"

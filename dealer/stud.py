@@ -1,0 +1,111 @@
+"""What is stud's own: its streets, who brings in, who speaks first, and the river when the deck runs short."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+from dealer.house_rules import Board, EqualBoards, HouseRules, OpenPair, Stakes
+from dealer.ranking import low_rank
+from dealer.stub import Location, Stub
+
+
+class Face(Enum):
+    """How a card is dealt. A burned card is never opened; a community card is everybody's."""
+
+    DOWN = "down"
+    UP = "up"
+    BURN = "burn"
+    COMMUNITY = "community"
+
+
+class Street(NamedTuple):
+    """One round: burn or not, what each player is dealt, and which limit its bets have."""
+
+    name: str
+    burn: bool
+    faces: tuple[Face, ...]
+    big_bets: bool
+
+
+# CC-2, CC-5, CC-7, AL-9: no burn on third street, one before each later one.
+STREETS: Final = (
+    Street("third", False, (Face.DOWN, Face.DOWN, Face.UP), big_bets=False),
+    Street("fourth", True, (Face.UP,), big_bets=False),
+    Street("fifth", True, (Face.UP,), big_bets=True),
+    Street("sixth", True, (Face.UP,), big_bets=True),
+    Street("seventh", True, (Face.DOWN,), big_bets=True),
+)
+FOURTH: Final = 1
+SEVENTH: Final = 4
+
+
+def brings_in(rules: HouseRules, door_cards: Mapping[int, int]) -> int:
+    """Return the position whose door card brings in; equal ranks go by suit (CC-3, P7-2, LS-3)."""
+    suit = {s: rules.suits_low_to_high.index("cdhs"[s]) for s in range(4)}
+    match rules.board:
+        case Board.LOW_CARD_BRINGS_IN:
+            return min(door_cards, key=lambda i: (door_cards[i] >> 2, suit[door_cards[i] & 3]))
+        case Board.HIGH_CARD_BRINGS_IN:
+            return max(door_cards, key=lambda i: (low_rank(door_cards[i]), suit[door_cards[i] & 3]))
+
+
+BoardValue = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def board_value(ranks: Sequence[int]) -> BoardValue:
+    """Return what upcards are compared by: how they pair, then the ranks; straights and flushes do not count (AL-6)."""
+    groups = sorted(((count, rank) for rank, count in Counter(ranks).items()), reverse=True)
+    return tuple(count for count, _ in groups), tuple(rank for _, rank in groups)
+
+
+def speaks_first(rules: HouseRules, boards: Mapping[int, Sequence[int]]) -> int:
+    """Return the position with the best board of upcards (the lowest, where the high card brings in)."""
+    match rules.board:
+        case Board.LOW_CARD_BRINGS_IN:
+            values = {i: board_value([card >> 2 for card in cards]) for i, cards in boards.items()}
+            best = max(values.values())
+        case Board.HIGH_CARD_BRINGS_IN:
+            values = {i: board_value([low_rank(card) for card in cards]) for i, cards in boards.items()}
+            best = min(values.values())
+    equal = [i for i in boards if values[i] == best]
+    match rules.equal_boards:
+        case EqualBoards.NEAREST_DEALERS_LEFT:
+            return min(equal)
+        case EqualBoards.HIGHEST_CARD_BY_SUIT:
+            return max(equal, key=lambda i: max(by_suit(rules, card) for card in boards[i]))
+
+
+def by_suit(rules: HouseRules, card: int) -> tuple[int, int]:
+    """Return a card's place by rank, ace high, then by the house's order of suits."""
+    return card >> 2, rules.suits_low_to_high.index("cdhs"[card & 3])
+
+
+def bet_sizes(rules: HouseRules, stakes: Stakes, street: int, boards: Mapping[int, Sequence[int]]) -> tuple[int, ...]:
+    """Return what a bet or raise may be on a street from fourth on, small one first (CC-6, P7-4, LS-6)."""
+    if STREETS[street].big_bets:
+        return (stakes.big_bet,)
+    match rules.open_pair_on_fourth:
+        case OpenPair.SMALL_OR_BIG_BET if any(
+            len({card >> 2 for card in cards}) < len(cards) for cards in boards.values()
+        ):
+            return (stakes.small_bet, stakes.big_bet)
+        case _:
+            return (stakes.small_bet,)
+
+
+class River(Enum):
+    """How seventh street is dealt."""
+
+    FROM_THE_STUB = "from_the_stub"
+    FROM_BURNS_AND_STUB = "from_burns_and_stub"
+    COMMUNITY_FROM_BURNS = "community_from_burns"
+
+
+def river(stub: Stub, burns: Sequence[Location], players: int) -> River:
+    """Decide whether the deck can serve everyone left on seventh street, judged before the burn (CC-10, CC-11)."""
+    if stub.left >= players + 1:
+        return River.FROM_THE_STUB
+    if len(burns) + stub.left >= players:
+        return River.FROM_BURNS_AND_STUB
+    return River.COMMUNITY_FROM_BURNS
