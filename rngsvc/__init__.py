@@ -1,0 +1,1 @@
+"""Cards dealt from a sealed, committed and logged shuffle."""

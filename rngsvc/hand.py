@@ -1,0 +1,273 @@
+"""The life of one hand. No I/O and no clock here; a step that is not in the table is an error.
+
+A hand is *reserved* when its commitment is logged, *promised* when its contributors' promises are, *sealed* once its
+first shuffle is, *drawn* if numbers were drawn from it instead, and *closed* for ever by its reveal. Each step is a
+frozen record that carries what the log or the store says of it; `advance` makes the next hand from it. The service
+steps a hand as calls come in, and after a restart folds the stored steps with the same function (`replay`), so that
+both see the same hand.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final, assert_never
+
+
+class State(StrEnum):
+    """Where a hand is in its life."""
+
+    RESERVED = "reserved"
+    PROMISED = "promised"
+    SEALED = "sealed"
+    DRAWN = "drawn"
+    CLOSED = "closed"
+
+
+class Event(StrEnum):
+    """What can happen to a reserved hand."""
+
+    PROMISE = "promise"
+    SEAL = "seal"
+    RESHUFFLE = "reshuffle"
+    OPEN = "open"
+    DRAW = "draw"
+    CLOSE = "close"
+
+
+TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
+    (State.RESERVED, Event.PROMISE): State.PROMISED,
+    (State.RESERVED, Event.SEAL): State.SEALED,
+    (State.RESERVED, Event.DRAW): State.DRAWN,
+    (State.RESERVED, Event.CLOSE): State.CLOSED,
+    (State.PROMISED, Event.SEAL): State.SEALED,
+    (State.PROMISED, Event.DRAW): State.DRAWN,
+    (State.PROMISED, Event.CLOSE): State.CLOSED,
+    (State.SEALED, Event.RESHUFFLE): State.SEALED,
+    (State.SEALED, Event.OPEN): State.SEALED,
+    (State.SEALED, Event.CLOSE): State.CLOSED,
+    (State.DRAWN, Event.CLOSE): State.CLOSED,
+}
+
+
+class IllegalStep(Exception):
+    """The table has no such step; the hand is unchanged."""
+
+    def __init__(self, state: State, event: Event) -> None:
+        legal = sorted(e for s, e in TRANSITIONS if s is state)
+        super().__init__(f"a {state} hand allows no {event}, only: {', '.join(legal) or 'nothing'}")
+        self.state = state
+        self.event = event
+
+
+Location = tuple[int, int]
+"""(k, p): place p of shuffle k."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """Step 1: the commitment is logged at ``position``; ``leaf`` is that entry's leaf hash, ``secret`` the sealed s."""
+
+    position: int
+    time: int
+    leaf: bytes
+    commitment: bytes
+    secret: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """Step 2: the promises, (id, P) ascending by id, are logged at ``position``."""
+
+    position: int
+    leaf: bytes
+    promises: tuple[tuple[bytes, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """Steps 4, 5 and 7: shuffle ``k`` of ``n`` items is logged at ``position``.
+
+    ``inputs`` are the locations it shuffled (none for k = 0), ``contributions`` CR for k = 0, ``secret`` the sealed
+    contributed seeds.
+    """
+
+    position: int
+    time: int
+    k: int
+    n: int
+    context: bytes
+    root: bytes
+    inputs: tuple[Location, ...] = ()
+    contributions: bytes = b""
+    secret: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Step 6: ``places`` of shuffle ``k`` were newly opened at ``time``. Stored, and logged with the close."""
+
+    time: int
+    k: int
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Step 9: numbers are logged at ``position``."""
+
+    position: int
+    time: int
+    contributions: bytes
+    secret: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """Step 8: the reveal is logged at ``position``."""
+
+    position: int
+    time: int
+
+
+Step = Promised | Sealed | Opened | Drawn | Closed
+
+
+@dataclass(frozen=True, slots=True)
+class Hand:
+    """One hand as far as it has come. Immutable; `advance` returns the next one."""
+
+    seq: int
+    state: State
+    reserved: Reserved
+    promised: Promised | None = None
+    shuffles: tuple[Sealed, ...] = ()
+    drawn: Drawn | None = None
+    openings: tuple[Opened, ...] = ()
+    closed: Closed | None = None
+    opened: frozenset[Location] = frozenset()
+    named: frozenset[Location] = frozenset()
+
+    @property
+    def pre(self) -> bytes:
+        """Step 3: leaf hash of the promise entry, or of the reserve entry when there is none."""
+        return self.promised.leaf if self.promised else self.reserved.leaf
+
+    @property
+    def promises(self) -> tuple[tuple[bytes, bytes], ...]:
+        """(id, P) of each contributor, ascending by id."""
+        return self.promised.promises if self.promised else ()
+
+    @property
+    def contributed_secret(self) -> bytes:
+        """The sealed contributed seeds; empty before the seal or draw, and when there are none."""
+        if self.drawn:
+            return self.drawn.secret
+        return self.shuffles[0].secret if self.shuffles else b""
+
+    @property
+    def started_ms(self) -> int:
+        """When its first seal or its draw was logged; 0 before."""
+        if self.drawn:
+            return self.drawn.time
+        return self.shuffles[0].time if self.shuffles else 0
+
+    @property
+    def steps(self) -> int:
+        """How many steps it has gone, the reservation included: the number of its next one."""
+        return 1 + len(self.shuffles) + len(self.openings) + sum(map(bool, (self.promised, self.drawn, self.closed)))
+
+    @property
+    def positions(self) -> list[int]:
+        """Log positions of its entries, ascending."""
+        steps = (self.reserved, self.promised, *self.shuffles, self.drawn, self.closed)
+        return [step.position for step in steps if step]
+
+
+def reserve(seq: int, reserved: Reserved) -> Hand:
+    """Return hand ``seq`` at the beginning of its life."""
+    return Hand(seq, State.RESERVED, reserved)
+
+
+def event_of(step: Step) -> Event:
+    """Return which event of the table ``step`` is."""
+    match step:
+        case Promised():
+            return Event.PROMISE
+        case Sealed():
+            return Event.SEAL if step.k == 0 else Event.RESHUFFLE
+        case Opened():
+            return Event.OPEN
+        case Drawn():
+            return Event.DRAW
+        case Closed():
+            return Event.CLOSE
+        case _:
+            assert_never(step)
+
+
+def next_state(state: State, event: Event) -> State:
+    """Return the state that ``event`` leads to; IllegalStep if the table has none."""
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        raise IllegalStep(state, event) from None
+
+
+def advance(hand: Hand, step: Step) -> Hand:
+    """Return ``hand`` after ``step``; IllegalStep if the table does not allow it.
+
+    What a step carries was checked by whoever made it (`service.py`); here it is only put in its place.
+    """
+    state = next_state(hand.state, event_of(step))
+    match step:
+        case Promised():
+            return replace(hand, state=state, promised=step)
+        case Sealed():
+            assert step.k == len(hand.shuffles), "shuffles of a hand are sealed in order"
+            return replace(
+                hand, state=state, shuffles=(*hand.shuffles, step), named=hand.named | frozenset(step.inputs)
+            )
+        case Opened():
+            new = frozenset((step.k, place) for place in step.places)
+            assert not new & hand.opened, "a place is recorded once, when it is first opened"
+            return replace(hand, state=state, openings=(*hand.openings, step), opened=hand.opened | new)
+        case Drawn():
+            return replace(hand, state=state, drawn=step)
+        case Closed():
+            return replace(hand, state=state, closed=step)
+        case _:
+            assert_never(step)
+
+
+def replay(seq: int, reserved: Reserved, steps: Iterable[Step]) -> Hand:
+    """Return hand ``seq`` after all its stored ``steps``, in order."""
+    hand = reserve(seq, reserved)
+    for step in steps:
+        hand = advance(hand, step)
+    return hand
+
+
+def check_places(hand: Hand, k: int, places: Iterable[int]) -> tuple[int, ...]:
+    """Return those of ``places`` of shuffle ``k`` that are not open yet; ValueError if one may never be opened."""
+    if k >= len(hand.shuffles):
+        raise ValueError(f"k: shuffle {k} is not sealed; there are {len(hand.shuffles)}")
+    n = hand.shuffles[k].n
+    new = []
+    for place in places:
+        if place >= n:
+            raise ValueError(f"places: shuffle {k} has places 0..{n - 1}, not {place}")
+        if (k, place) in hand.opened:
+            continue
+        if (k, place) in hand.named:
+            raise ValueError(f"places: {place} was named in a reshuffle and is not opened any more")
+        new.append(place)
+    return tuple(new)
+
+
+def check_locations(hand: Hand, locations: Iterable[Location]) -> None:
+    """Check that each location exists in ``hand`` and was not named before; ValueError names the first that fails."""
+    for k, place in locations:
+        if k >= len(hand.shuffles) or place >= hand.shuffles[k].n:
+            raise ValueError(f"locations: ({k}, {place}) does not exist in this hand")
+        if (k, place) in hand.named:
+            raise ValueError(f"locations: ({k}, {place}) was named by an earlier reshuffle")

@@ -1,0 +1,815 @@
+"""The shuffle service: reserve, promise, seal, reshuffle, open, close, draw. No gRPC, no SQL, no clock of its own.
+
+Each call is one step (`Batch`) that runs in the sequencer: it checks everything against the table's state, then stages
+its log entry and the hand's next state. A repeat of an earlier call stages nothing and is answered from the log, which
+also serves hands that were closed long ago. Calls for many tables are many steps in one batch; each succeeds or fails
+by itself.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Generic, Protocol, TypeVar
+
+from rngsvc import hand as life
+from rngsvc.calls import (
+    Caller,
+    CloseHand,
+    Contributions,
+    DrawNumbers,
+    HandView,
+    Numbers,
+    OpenCards,
+    OpenedHand,
+    PromiseSeeds,
+    RegisterTable,
+    ReserveHands,
+    Reshuffle,
+    SealShuffle,
+    Shuffled,
+)
+from rngsvc.errors import (
+    InvalidField,
+    NotFound,
+    PermissionDenied,
+    Reason,
+    Refused,
+    ServiceError,
+    TryAgain,
+)
+from rngsvc.hand import Closed, Drawn, Event, Hand, IllegalStep, Opened, Promised, Reserved, Sealed, State
+from rngsvc.log import Log, Logged
+from rngsvc.ports import StepRow, Store, TableRow
+from rngsvc.protocol.card_seal import cards_root, salts, seal
+from rngsvc.protocol.commitment import (
+    MAX_CONTRIBUTION_BYTES,
+    SEED_BYTES,
+    commit,
+    contribution_leaf,
+    hand_context,
+    promise,
+    reshuffle_context,
+)
+from rngsvc.protocol.derivation import draw_numbers, permute
+from rngsvc.protocol.entries import (
+    MAX_ENTRY_BYTES,
+    NO_PREVIOUS,
+    CloseEntry,
+    DrawEntry,
+    Entry,
+    HandEntry,
+    PromiseEntry,
+    ReserveEntry,
+    SealEntry,
+    TableEntry,
+    parse_entry,
+)
+from rngsvc.protocol.errors import MalformedError, StreamExhaustedError
+from rngsvc.protocol.escrow import escrow_info, seal_seed
+from rngsvc.protocol.merkle import root_of
+from rngsvc.sequencer import Batch, Sequencer
+from rngsvc.shuffles import Dealt, DealtCache, Openings
+from rngsvc.tables import Table, Tables, rows
+from rngsvc.vault import KeyNotLoaded, SecretLost, Vault, day_of
+
+MAX_UNCLOSED_HANDS: Final = 1024  # a table
+_CLOSE_ROOM: Final = 1024  # bytes of a close entry beside its openings and seeds: 900 at the most
+
+
+class _NamesHand(Protocol):
+    @property
+    def table(self) -> bytes: ...
+
+    @property
+    def seq(self) -> int: ...
+
+
+Request = TypeVar("Request", bound=_NamesHand)
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged(Generic[Answer]):
+    """What a step leaves to be proved once it is durable: its entry, and how the answer is made from the proof."""
+
+    position: int
+    entry: bytes
+    answer: Callable[[Logged], Answer]
+
+
+class _SaidBefore(Exception):
+    """The step finds that the call, or another with its key, was carried out; ``hand`` is None if it is closed."""
+
+    def __init__(self, hand: Hand | None = None) -> None:
+        super().__init__()
+        self.hand = hand
+
+
+@dataclass(slots=True)
+class Service:
+    """The service over its ports; see the module's text.
+
+    ``origin`` is the log's name, ``dealt`` caches the open hands' shuffles.
+    """
+
+    origin: str
+    store: Store
+    log: Log
+    tables: Tables
+    sequencer: Sequencer
+    vault: Vault
+    dealt: DealtCache
+
+    # --- One call: one step, then its proof, or the proof of what was said before ---
+
+    async def register(self, caller: Caller, request: RegisterTable) -> Logged:
+        """Step 0. Register a table for ``caller``, who owns it from then on."""
+        known = await self.tables.load(request.table)
+        if known is None:
+            staged = await self.sequencer.submit(partial(self._register, caller, request))
+            if staged:
+                return await self.log.logged(staged.position, staged.entry)
+            known = await self._table(caller, request.table)
+        self._check_owner(caller, known)
+        terms = known.terms
+        if (terms.mode, terms.reveal, terms.ttl, terms.auditor) != (
+            request.mode,
+            request.reveal,
+            request.ttl_s,
+            request.auditor,
+        ):
+            raise Refused(Reason.OTHER_CONTENT, "table: is registered with other terms")
+        return await self.log.logged(known.position)
+
+    async def reserve(self, caller: Caller, requests: Sequence[ReserveHands]) -> list[Logged | ServiceError]:
+        """Step 1. Reserve hands at each request's table."""
+        return await self._each(
+            caller,
+            requests,
+            self._reserve,
+            self._reserved_before,
+            random_bytes=sum(SEED_BYTES * request.count for request in requests),
+        )
+
+    async def promise(self, caller: Caller, request: PromiseSeeds) -> Logged:
+        """Step 2. Log the promises for reserved hands."""
+        return await self._one(caller, request, self._promise, self._promised_before)
+
+    async def seal(self, caller: Caller, requests: Sequence[SealShuffle]) -> list[Shuffled | ServiceError]:
+        """Steps 2 to 5. Derive and seal the first shuffle of a hand at each request's table."""
+        return await self._each(caller, requests, self._seal, self._sealed_before)
+
+    async def reshuffle(self, caller: Caller, request: Reshuffle) -> Shuffled:
+        """Step 7. Shuffle the items at named locations and seal the result."""
+        return await self._one(caller, request, self._reshuffle, self._reshuffled_before)
+
+    async def open(self, caller: Caller, requests: Sequence[OpenCards]) -> list[Openings | ServiceError]:
+        """Step 6. Open places at each request's table."""
+        return await self._each(caller, requests, self._open, self._opened_before)
+
+    async def close(self, caller: Caller, requests: Sequence[CloseHand]) -> list[Logged | ServiceError]:
+        """Step 8. Close a hand with its reveal at each request's table."""
+        return await self._each(caller, requests, self._close, self._closed_before)
+
+    async def draw(self, caller: Caller, request: DrawNumbers) -> Numbers:
+        """Step 9. Draw numbers from a reserved hand of their own."""
+        return await self._one(caller, request, self._draw, self._drawn_before)
+
+    async def close_expired(self, now_ms: int) -> int:
+        """Step 8. Close every hand that has expired at ``now_ms``, with its reveal; return how many."""
+        closed = 0
+        for table in self.tables.with_unclosed_hands():
+            expires = table.expires_ms()
+            if expires is not None and expires <= now_ms:
+                await self._load_key(table, table.last_closed + 1)
+                closed += await self.sequencer.submit(partial(self._expire, table.id))
+        return closed
+
+    # --- Reading ---
+
+    async def hand(self, caller: Caller, table_id: bytes, seq: int) -> HandView:
+        """Return what is public of one hand."""
+        table = await self._table(caller, table_id)
+        hand = await self._any_hand(table, seq)
+        positions = [table.position, *hand.positions]
+        entries = await self.store.entries_at(positions)
+        logged = [await self.log.logged(*each) for each in zip(positions, entries, strict=True)]
+        lowest = hand.closed is None and seq == table.last_closed + 1
+        return HandView(hand, tuple(logged), (table.expires_ms() or 0) if lowest else 0)
+
+    async def hands(self, caller: Caller, table_id: bytes, after_seq: int, limit: int) -> list[StepRow]:
+        """Return the newest step of each of at most ``limit`` hands above ``after_seq``, ascending by seq."""
+        await self._table(caller, table_id)
+        return await self.store.last_steps(table_id, after_seq, limit)
+
+    async def opened_hand(self, table_id: bytes, seq: int) -> OpenedHand:
+        """Return what an auditor needs to re-derive a closed hand."""
+        auditor = Caller("", is_operator=True)
+        view = await self.hand(auditor, table_id, seq)
+        if view.hand.state is not State.CLOSED:
+            raise Refused(Reason.NOT_CLOSED, "seq: the hand is not closed yet")
+        table = await self._table(auditor, table_id)
+        close = parse_entry(view.entries[-1].entry)
+        assert isinstance(close, CloseEntry), "the last entry of a closed hand"
+        leaves: tuple[tuple[bytes, ...], ...] = ()
+        if close.outcome != "lost":
+            await self._load_key(table, seq, view.hand)
+            leaves = tuple(tuple(self._dealt(table, view.hand, k).leaves) for k in range(len(view.hand.shuffles)))
+        return OpenedHand(view.entries, close.seeds or (), leaves, close.escrow or b"", close.seed or b"")
+
+    # --- Steps: check everything, then stage ---
+
+    def _register(self, caller: Caller, request: RegisterTable, batch: Batch) -> "_Staged[Logged] | None":
+        if batch.table(request.table):
+            return None  # somebody was faster
+        terms = TableEntry(
+            time=batch.time,
+            table=request.table,
+            prev=NO_PREVIOUS,
+            mode=request.mode,
+            reveal=request.reveal,
+            ttl=request.ttl_s,
+            auditor=request.auditor,
+        )
+        raw = terms.encode()
+        position, leaf = batch.append(terms.type, raw)
+        batch.table_rows.append(TableRow(request.table, position, caller.name))
+        batch.put(Table(request.table, caller.name, position, terms, leaf))
+        return _Staged(position, raw, _as_logged)
+
+    def _reserve(self, table: Table, request: ReserveHands, batch: Batch) -> "_Staged[Logged]":
+        if request.first <= table.last_reserved:
+            raise _SaidBefore(table.hands.get(request.first))
+        if request.first != table.last_reserved + 1:
+            raise Refused(Reason.OUT_OF_SEQUENCE, f"first_seq: must be {table.last_reserved + 1}, the next to reserve")
+        if len(table.hands) + request.count > MAX_UNCLOSED_HANDS:
+            raise Refused(
+                Reason.TOO_MANY_OPEN_HANDS, f"count: a table may have at most {MAX_UNCLOSED_HANDS} unclosed hands"
+            )
+        day = day_of(batch.time)
+        new_key = self.vault.ensure(table.id, day)
+        if new_key:
+            batch.data_keys.append(new_key)
+            batch.undo.append(partial(self.vault.forget, new_key))
+        commitments, secrets = [], []
+        for seq in range(request.first, request.first + request.count):
+            seed = batch.random(SEED_BYTES)
+            commitment = commit(table.id, seq, seed)
+            commitments.append(commitment)
+            secrets.append(self.vault.seal(table.id, day, seed, self._secret_context(table, seq, commitment)))
+        entry = ReserveEntry(
+            time=batch.time,
+            table=table.id,
+            prev=table.prev,
+            first=request.first,
+            commitments=tuple(commitments),
+        )
+        staged, leaf = self._append(batch, entry, _as_logged)
+        new = []
+        for seq, (commitment, secret) in enumerate(zip(commitments, secrets, strict=True), request.first):
+            reserved = Reserved(staged.position, batch.time, leaf, commitment, secret)
+            batch.steps.append(rows(table.id, seq, 0, reserved))
+            new.append(life.reserve(seq, reserved))
+        batch.put(table.with_hands(new, leaf))
+        return staged
+
+    def _promise(self, table: Table, request: PromiseSeeds, batch: Batch) -> "_Staged[Logged]":
+        seqs = range(request.first, request.first + len(request.promises))
+        hands = [self._unclosed(table, seq) for seq in seqs]
+        if hands[0].promised:
+            raise _SaidBefore(hands[0])
+        for hand in hands:
+            self._check_step(table, hand, Event.PROMISE, batch)
+        entry = PromiseEntry(
+            time=batch.time, table=table.id, prev=table.prev, first=request.first, promises=request.promises
+        )
+        if len(entry.encode()) > MAX_ENTRY_BYTES:
+            raise Refused(
+                Reason.ENTRY_TOO_LARGE, f"hands: together more than {MAX_ENTRY_BYTES} bytes of entry; split the call"
+            )
+        staged, leaf = self._append(batch, entry, _as_logged)
+        after = []
+        for hand, promises in zip(hands, request.promises, strict=True):
+            promised = Promised(staged.position, leaf, promises)
+            batch.steps.append(rows(table.id, hand.seq, hand.steps, promised))
+            after.append(life.advance(hand, promised))
+        batch.put(table.with_hands(after, leaf))
+        return staged
+
+    def _seal(self, table: Table, request: SealShuffle, batch: Batch) -> "_Staged[Shuffled]":
+        hand = self._unclosed(table, request.seq)
+        if hand.shuffles:
+            raise _SaidBefore(hand)
+        self._check_step(table, hand, Event.SEAL, batch)
+        given = self._given(table, hand, request.contributions)
+        context = hand_context(self.origin, table.id, hand.seq, hand.reserved.commitment, given.root, hand.pre)
+        dealt = self._deal(table, hand, 0, context, range(request.n))
+        entry = SealEntry(
+            time=batch.time,
+            table=table.id,
+            prev=table.prev,
+            seq=hand.seq,
+            k=0,
+            n=request.n,
+            hc=context,
+            root=dealt.root,
+            used=dealt.used,
+            cr=given.root,
+            absent=given.absent,
+            pre=hand.pre,
+        )
+        secret = self._seal_seeds(table, hand, given.seeds)
+        answer = partial(_shuffled, dealt, 0, given.leaves, table.terms.mode)
+        staged, leaf = self._append(batch, entry, answer)
+        sealed = Sealed(
+            staged.position,
+            batch.time,
+            0,
+            request.n,
+            context,
+            dealt.root,
+            contributions=given.root,
+            secret=secret,
+        )
+        self._put_step(batch, table, hand, sealed, leaf)
+        self.dealt.put((table.id, hand.seq, 0), dealt)
+        return staged
+
+    def _reshuffle(self, table: Table, request: Reshuffle, batch: Batch) -> "_Staged[Shuffled]":
+        hand = self._unclosed(table, request.seq)
+        if 0 < request.k < len(hand.shuffles):
+            raise _SaidBefore(hand)
+        self._check_step(table, hand, Event.RESHUFFLE, batch)
+        if request.k != len(hand.shuffles):
+            raise Refused(Reason.OUT_OF_SEQUENCE, f"k: must be {len(hand.shuffles)}, the next shuffle of this hand")
+        try:
+            life.check_locations(hand, request.locations)
+        except ValueError as error:
+            raise Refused(Reason.LOCATION_NAMED, str(error)) from None
+        before = hand.shuffles[-1]
+        context = reshuffle_context(before.context, before.root, request.k, request.locations)
+        orders = [self._dealt(table, hand, k).order for k in range(len(hand.shuffles))]
+        dealt = self._deal(table, hand, request.k, context, [orders[j][p] for j, p in request.locations])
+        entry = SealEntry(
+            time=batch.time,
+            table=table.id,
+            prev=table.prev,
+            seq=hand.seq,
+            k=request.k,
+            n=len(request.locations),
+            hc=context,
+            root=dealt.root,
+            used=dealt.used,
+            inputs=request.locations,
+        )
+        staged, leaf = self._append(batch, entry, partial(_shuffled, dealt, request.k, (), table.terms.mode))
+        sealed = Sealed(
+            staged.position,
+            batch.time,
+            request.k,
+            len(request.locations),
+            context,
+            dealt.root,
+            inputs=request.locations,
+        )
+        self._put_step(batch, table, hand, sealed, leaf)
+        self.dealt.put((table.id, hand.seq, request.k), dealt)
+        return staged
+
+    def _open(self, table: Table, request: OpenCards, batch: Batch) -> Openings:
+        hand = self._unclosed(table, request.seq)
+        if self._all_open(table, hand, request):
+            return self._openings(table, hand, request)
+        self._check_step(table, hand, Event.OPEN, batch)
+        try:
+            new = life.check_places(hand, request.k, request.places)
+        except ValueError as error:
+            raise Refused(Reason.LOCATION_NAMED, str(error)) from None
+        opened = Opened(batch.time, request.k, new)
+        if _close_size((*hand.openings, opened), hand.promises) > MAX_ENTRY_BYTES:
+            raise Refused(Reason.ENTRY_TOO_LARGE, "places: the close entry could not list so many openings")
+        answer = self._openings(table, hand, request)
+        # Stored before it is shown: after a crash we must be able to say exactly what we said.
+        self._put_step(batch, table, hand, opened)
+        return answer
+
+    def _draw(self, table: Table, request: DrawNumbers, batch: Batch) -> "_Staged[Numbers]":
+        hand = self._unclosed(table, request.seq)
+        if hand.drawn:
+            raise _SaidBefore(hand)
+        self._check_step(table, hand, Event.DRAW, batch)
+        given = self._given(table, hand, request.contributions)
+        context = hand_context(self.origin, table.id, hand.seq, hand.reserved.commitment, given.root, hand.pre)
+        seed = self._seed(table, hand)
+        values = tuple(draw_numbers(seed, context, request.purpose, request.modulus, request.count))
+        entry = DrawEntry(
+            time=batch.time,
+            table=table.id,
+            prev=table.prev,
+            seq=hand.seq,
+            purpose=request.purpose,
+            m=request.modulus,
+            values=values,
+            hc=context,
+            cr=given.root,
+            absent=given.absent,
+            pre=hand.pre,
+        )
+        secret = self._seal_seeds(table, hand, given.seeds)
+        leaves = given.leaves
+        staged, leaf = self._append(batch, entry, lambda logged: Numbers(logged, values, leaves))
+        self._put_step(batch, table, hand, Drawn(staged.position, batch.time, given.root, secret), leaf)
+        return staged
+
+    def _close(self, table: Table, request: CloseHand, batch: Batch) -> "_Staged[Logged]":
+        hand = self._unclosed(table, request.seq)
+        self._check_step(table, hand, Event.CLOSE, batch)
+        if request.outcome == "complete" and hand.state not in {State.SEALED, State.DRAWN}:
+            raise Refused(Reason.WRONG_STATE, f"outcome: a {hand.state} hand was not played; it can only be aborted")
+        return self._close_now(table, hand, request.outcome, request.reason, batch)
+
+    def _expire(self, table_id: bytes, batch: Batch) -> int:
+        table = batch.table(table_id)
+        expires = table.expires_ms() if table else None
+        if table is None or expires is None or expires > batch.time:
+            return 0  # somebody closed it meanwhile
+        hand = table.hands[table.last_closed + 1]
+        try:
+            self._close_now(table, hand, "aborted", "expired", batch)
+        except KeyNotLoaded:
+            return 0  # the next sweep loads it
+        except Refused as refused:
+            if refused.reason is not Reason.SEED_LOST:
+                raise
+            return 0  # it stays open, overdue and alarmed, until an operator declares it lost
+        return 1
+
+    def _close_now(self, table: Table, hand: Hand, outcome: str, reason: str | None, batch: Batch) -> "_Staged[Logged]":
+        lost = outcome == "lost"
+        started = hand.state in {State.SEALED, State.DRAWN}
+        seed = None if lost else self._seed(table, hand)
+        escrow = None
+        if seed and table.terms.auditor:
+            info = escrow_info(self.origin, table.id, hand.seq, hand.reserved.commitment)
+            escrow = seal_seed(seed, table.terms.auditor[0], info)
+        entry = CloseEntry(
+            time=batch.time,
+            table=table.id,
+            prev=table.prev,
+            seq=hand.seq,
+            outcome=outcome,
+            reason=reason,
+            opened=tuple((each.time, each.k, each.places) for each in hand.openings)
+            if table.terms.mode == "shoe"
+            else None,
+            seeds=self._contributed_seeds(table, hand, lost=lost) if started else None,
+            seed=None if escrow else seed,
+            escrow=escrow,
+        )
+        staged, leaf = self._append(batch, entry, _as_logged)
+        closed = Closed(staged.position, batch.time)
+        batch.steps.append(rows(table.id, hand.seq, hand.steps, closed))
+        batch.put(table.without(life.advance(hand, closed), leaf))
+        self.dealt.forget(table.id, hand.seq, len(hand.shuffles))
+        return staged
+
+    # --- Repeats: answered from the log, compared with what was asked ---
+
+    async def _reserved_before(self, table: Table, hand: Hand, request: ReserveHands) -> Logged:
+        logged = await self.log.logged(hand.reserved.position)
+        entry = _entry(logged, ReserveEntry)
+        _check_same(
+            "first_seq, count",
+            (entry.first, len(entry.commitments)),
+            (request.first, request.count),
+            f"hands {entry.first}..{entry.first + len(entry.commitments) - 1} were reserved together; "
+            f"the next to reserve is {table.last_reserved + 1}",
+        )
+        return logged
+
+    async def _promised_before(self, _table: Table, hand: Hand, request: PromiseSeeds) -> Logged:
+        if hand.promised is None:
+            raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.PROMISE)))
+        logged = await self.log.logged(hand.promised.position)
+        entry = _entry(logged, PromiseEntry)
+        _check_same("hands", (entry.first, entry.promises), (request.first, request.promises))
+        return logged
+
+    async def _sealed_before(self, table: Table, hand: Hand, request: SealShuffle) -> Shuffled:
+        if not hand.shuffles:
+            raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.SEAL)))
+        given = self._given(table, hand, request.contributions)
+        first = hand.shuffles[0]
+        _check_same("item_count, contributions", (first.n, first.contributions), (request.n, given.root))
+        dealt = self._dealt(table, hand, 0)
+        logged = await self.log.logged(first.position)
+        return _shuffled(dealt, 0, given.leaves, table.terms.mode, logged)
+
+    async def _reshuffled_before(self, table: Table, hand: Hand, request: Reshuffle) -> Shuffled:
+        if not 0 < request.k < len(hand.shuffles):
+            raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.RESHUFFLE)))
+        shuffle = hand.shuffles[request.k]
+        _check_same("locations", shuffle.inputs, request.locations)
+        dealt = self._dealt(table, hand, request.k)
+        return _shuffled(dealt, request.k, (), table.terms.mode, await self.log.logged(shuffle.position))
+
+    async def _opened_before(self, table: Table, hand: Hand, request: OpenCards) -> Openings:
+        if not self._all_open(table, hand, request):
+            raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.OPEN)))
+        return self._openings(table, hand, request)
+
+    async def _closed_before(self, _table: Table, hand: Hand, request: CloseHand) -> Logged:
+        assert hand.closed, "only a closed hand comes here"
+        logged = await self.log.logged(hand.closed.position)
+        entry = _entry(logged, CloseEntry)
+        _check_same(
+            "outcome, reason",
+            (entry.outcome, entry.reason),
+            (request.outcome, request.reason),
+            f"the hand was closed: {entry.outcome}{f', {entry.reason}' if entry.reason else ''}",
+        )
+        return logged
+
+    async def _drawn_before(self, table: Table, hand: Hand, request: DrawNumbers) -> Numbers:
+        if not hand.drawn:
+            raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.DRAW)))
+        given = self._given(table, hand, request.contributions)
+        logged = await self.log.logged(hand.drawn.position)
+        entry = _entry(logged, DrawEntry)
+        _check_same(
+            "purpose, modulus, count, contributions",
+            (entry.purpose, entry.m, len(entry.values), entry.cr),
+            (request.purpose, request.modulus, request.count, given.root),
+        )
+        return Numbers(logged, entry.values, given.leaves)
+
+    # --- How a call runs ---
+
+    async def _one(
+        self,
+        caller: Caller,
+        request: Request,
+        step: "Callable[[Table, Request, Batch], _Staged[Answer] | Answer]",
+        said_before: Callable[[Table, Hand, Request], Awaitable[Answer]],
+    ) -> Answer:
+        (answer,) = await self._each(caller, [request], step, said_before)
+        if isinstance(answer, ServiceError):
+            raise answer
+        return answer
+
+    async def _each(
+        self,
+        caller: Caller,
+        requests: Sequence[Request],
+        step: "Callable[[Table, Request, Batch], _Staged[Answer] | Answer]",
+        said_before: Callable[[Table, Hand, Request], Awaitable[Answer]],
+        *,
+        random_bytes: int = 0,
+    ) -> "list[Answer | ServiceError]":
+        """Run ``step`` for each request in one batch; each gets its answer or its error."""
+        for request in requests:
+            if table := await self.tables.load(request.table):
+                await self._load_key(table, request.seq)
+
+        def run(batch: Batch) -> "list[_Staged[Answer] | Answer | _SaidBefore | ServiceError]":
+            return [self._run(caller, request, step, batch) for request in requests]
+
+        results = await self.sequencer.submit(run, random_bytes=random_bytes)
+        answers: list[Answer | ServiceError] = []
+        for request, result in zip(requests, results, strict=True):
+            try:
+                if isinstance(result, _Staged):
+                    answers.append(result.answer(await self.log.logged(result.position, result.entry)))
+                elif isinstance(result, _SaidBefore):
+                    answers.append(await self._say_again(caller, request, result.hand, said_before))
+                else:
+                    answers.append(result)
+            except ServiceError as error:
+                answers.append(error)
+        return answers
+
+    def _run(
+        self,
+        caller: Caller,
+        request: Request,
+        step: "Callable[[Table, Request, Batch], _Staged[Answer] | Answer]",
+        batch: Batch,
+    ) -> "_Staged[Answer] | Answer | _SaidBefore | ServiceError":
+        try:
+            table = batch.table(request.table)
+            if table is None:
+                raise _unknown_table()
+            self._check_owner(caller, table)
+            return step(table, request, batch)
+        except _SaidBefore as said:
+            return said
+        except ServiceError as error:
+            return error
+        except MalformedError as error:
+            return InvalidField(error.field, error.allowed)
+        except KeyNotLoaded:
+            return TryAgain(Reason.STORE_REFUSED, "the day has changed since the request came in", retry_after_s=0)
+
+    async def _say_again(
+        self,
+        caller: Caller,
+        request: Request,
+        hand: Hand | None,
+        said_before: Callable[[Table, Hand, Request], Awaitable[Answer]],
+    ) -> Answer:
+        table = await self._table(caller, request.table)
+        hand = hand or await self._any_hand(table, request.seq)
+        await self._load_key(table, request.seq, hand)
+        return await said_before(table, hand, request)
+
+    # --- What steps share ---
+
+    async def _table(self, caller: Caller, table_id: bytes) -> Table:
+        table = await self.tables.load(table_id)
+        if table is None:
+            raise _unknown_table()
+        self._check_owner(caller, table)
+        return table
+
+    async def _any_hand(self, table: Table, seq: int) -> Hand:
+        hand = table.hands.get(seq) or await self.tables.closed_hand(table.id, seq)
+        if hand is None:
+            raise NotFound(Reason.UNKNOWN_HAND, f"seq: the table has reserved hands 1..{table.last_reserved}")
+        return hand
+
+    def _unclosed(self, table: Table, seq: int) -> Hand:
+        if seq <= table.last_closed:
+            raise _SaidBefore
+        try:
+            return table.hands[seq]
+        except KeyError:
+            raise NotFound(Reason.UNKNOWN_HAND, f"seq: the table has reserved hands 1..{table.last_reserved}") from None
+
+    def _check_owner(self, caller: Caller, table: Table) -> None:
+        if not caller.is_operator and caller.name != table.owner:
+            raise PermissionDenied(Reason.NOT_YOUR_TABLE, "table: belongs to another game server")
+
+    def _check_step(self, table: Table, hand: Hand, event: Event, batch: Batch) -> None:
+        """Refuse ``event`` unless the hand's state, its time and the table's order allow it."""
+        try:
+            life.next_state(hand.state, event)
+        except IllegalStep as illegal:
+            raise Refused(Reason.WRONG_STATE, str(illegal)) from None
+        lowest = table.last_closed + 1
+        if event is not Event.PROMISE and hand.seq != lowest:
+            raise Refused(Reason.LOWER_HAND_OPEN, f"seq: hand {lowest} of the table is not closed yet")
+        expires = table.expires_ms()
+        if hand.seq == lowest and expires is not None and batch.time >= expires:
+            raise Refused(Reason.EXPIRED, "seq: the hand has expired and is being closed")
+
+    def _append(
+        self, batch: Batch, entry: HandEntry, answer: Callable[[Logged], Answer]
+    ) -> "tuple[_Staged[Answer], bytes]":
+        raw = entry.encode()
+        assert len(raw) <= MAX_ENTRY_BYTES, "each request's limits keep its entry below this"
+        position, leaf = batch.append(entry.type, raw)
+        return _Staged(position, raw, answer), leaf
+
+    def _put_step(self, batch: Batch, table: Table, hand: Hand, step: life.Step, leaf: bytes | None = None) -> None:
+        batch.steps.append(rows(table.id, hand.seq, hand.steps, step))
+        batch.put(table.with_hands([life.advance(hand, step)], leaf))
+
+    def _given(self, table: Table, hand: Hand, contributions: Contributions) -> "_Given":
+        """Step 2. Match given seeds with the hand's promises; one that does not match refuses the whole call."""
+        given = dict(contributions)
+        seeds = []
+        for contributor, promised in hand.promises:
+            seed = given.pop(contributor, None)
+            if seed is not None and promise(self.origin, table.id, hand.seq, contributor, seed) != promised:
+                raise Refused(
+                    Reason.SEED_MISMATCH, f"contributions: the seed of {contributor.hex()} is not the promised one"
+                )
+            seeds.append(seed)
+        if given:
+            raise Refused(Reason.SEED_MISMATCH, f"contributions: {min(given).hex()} has promised nothing for this hand")
+        leaves = tuple(contribution_leaf(i, hand.promises[i][0], seed) for i, seed in enumerate(seeds))
+        absent = tuple(i for i, seed in enumerate(seeds) if seed is None)
+        return _Given(tuple(seed or b"" for seed in seeds), leaves, root_of(leaves), absent)
+
+    def _secret_context(self, table: Table, seq: int, commitment: bytes) -> bytes:
+        return b"rs1/secret" + self.origin.encode() + table.id + seq.to_bytes(8, "big") + commitment
+
+    async def _load_key(self, table: Table, seq: int, hand: Hand | None = None) -> None:
+        """Have the data key of a hand's secrets in memory, or that of a hand reserved now."""
+        hand = hand or table.hands.get(seq)
+        await self.vault.load(table.id, day_of(hand.reserved.time if hand else self.sequencer.clock.now_ms()))
+
+    def _unseal(self, table: Table, hand: Hand, sealed: bytes) -> bytes:
+        context = self._secret_context(table, hand.seq, hand.reserved.commitment)
+        try:
+            return self.vault.unseal(table.id, day_of(hand.reserved.time), sealed, context)
+        except SecretLost as lost:
+            raise Refused(Reason.SEED_LOST, f"seq: the hand's secrets cannot be read: {lost}") from None
+
+    def _seed(self, table: Table, hand: Hand) -> bytes:
+        seed = self._unseal(table, hand, hand.reserved.secret)
+        # The commitment is public: if these differ, nothing derived from the seed may ever be shown.
+        assert commit(table.id, hand.seq, seed) == hand.reserved.commitment, "a stored seed is the committed one"
+        return seed
+
+    def _seal_seeds(self, table: Table, hand: Hand, seeds: Sequence[bytes]) -> bytes:
+        if not seeds:
+            return b""
+        packed = b"".join(bytes([len(seed)]) + seed for seed in seeds)
+        context = self._secret_context(table, hand.seq, hand.reserved.commitment)
+        return self.vault.seal(table.id, day_of(hand.reserved.time), packed, context)
+
+    def _contributed_seeds(self, table: Table, hand: Hand, *, lost: bool) -> tuple[bytes, ...] | None:
+        """Return the contributed seeds by number; for a lost hand None if they are lost too."""
+        if not hand.contributed_secret:
+            return ()
+        try:
+            packed = self._unseal(table, hand, hand.contributed_secret)
+        except Refused:
+            if lost:
+                return None
+            raise
+        seeds = []
+        while packed:
+            length, packed = packed[0], packed[1:]
+            seeds.append(packed[:length])
+            packed = packed[length:]
+        return tuple(seeds)
+
+    # --- Shuffles ---
+
+    def _deal(self, table: Table, hand: Hand, k: int, context: bytes, items: Sequence[int]) -> Dealt:
+        """Steps 4 and 5."""
+        seed = self._seed(table, hand)
+        try:
+            order, used = permute(seed, context, k, items)
+        except StreamExhaustedError as error:
+            raise Refused(Reason.STREAM_EXHAUSTED, f"seq: {error}; the hand can only be aborted") from None
+        salted = salts(seed, context, k, len(order))
+        leaves = seal(k, order, salted)
+        return Dealt(order, salted, leaves, cards_root(k, leaves), used)
+
+    def _dealt(self, table: Table, hand: Hand, k: int) -> Dealt:
+        """Return a sealed shuffle again, derived anew where it is no longer at hand; never drawn anew."""
+        key = (table.id, hand.seq, k)
+        dealt = self.dealt.get(key)
+        if dealt is None:
+            shuffle = hand.shuffles[k]
+            items: Sequence[int] = range(shuffle.n)
+            if k:
+                items = [self._dealt(table, hand, j).order[p] for j, p in shuffle.inputs]
+            dealt = self._deal(table, hand, k, shuffle.context, items)
+            assert dealt.root == shuffle.root, "what is derived again is what was sealed"
+            if hand.state is not State.CLOSED:
+                self.dealt.put(key, dealt)
+        return dealt
+
+    def _all_open(self, table: Table, hand: Hand, request: OpenCards) -> bool:
+        """Say whether every place asked for was opened before: one by one, or all with the seal in mode full."""
+        if request.k >= len(hand.shuffles) or request.places[-1] >= hand.shuffles[request.k].n:
+            return False
+        return table.terms.mode == "full" or hand.opened.issuperset((request.k, place) for place in request.places)
+
+    def _openings(self, table: Table, hand: Hand, request: OpenCards) -> Openings:
+        return self._dealt(table, hand, request.k).openings(request.k, request.places)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    seeds: tuple[bytes, ...]
+    leaves: tuple[bytes, ...]
+    root: bytes
+    absent: tuple[int, ...]
+
+
+def _unknown_table() -> NotFound:
+    return NotFound(Reason.UNKNOWN_TABLE, "table: is not registered")
+
+
+def _as_logged(logged: Logged) -> Logged:
+    return logged
+
+
+def _shuffled(dealt: Dealt, k: int, contribution_leaves: tuple[bytes, ...], mode: str, logged: Logged) -> Shuffled:
+    openings = dealt.openings(k, range(len(dealt.order))) if mode == "full" else None
+    return Shuffled(logged, tuple(dealt.leaves), contribution_leaves, openings)
+
+
+EntryType = TypeVar("EntryType", bound=Entry)
+
+
+def _entry(logged: Logged, kind: type[EntryType]) -> EntryType:
+    entry = parse_entry(logged.entry)
+    assert isinstance(entry, kind), "a hand's step names its own kind of entry"
+    return entry
+
+
+def _check_same(fields: str, logged: object, asked: object, what: str = "the hand has this step with others") -> None:
+    if logged != asked:
+        raise Refused(Reason.OTHER_CONTENT, f"{fields}: {what}")
+
+
+def _close_size(openings: Sequence[Opened], promises: Sequence[tuple[bytes, bytes]]) -> int:
+    """Return the most bytes that the close entry can take with these openings and all promised seeds given."""
+    opened = sum(len(f"[{each.time},{each.k},{list(each.places)}],".replace(" ", "")) for each in openings)
+    return _CLOSE_ROOM + opened + len(promises) * (2 * MAX_CONTRIBUTION_BYTES + len('"",'))

@@ -1,0 +1,219 @@
+"""Tables as the service holds them: terms, sequence numbers, and every hand that is not closed.
+
+A table is an immutable record; the sequencer replaces it whole once a batch is durable. Closed hands are not kept: they
+are folded from the store when somebody asks (`Tables.closed_hand`). So memory grows with open hands, not with the log.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from struct import iter_unpack, pack
+from typing import Final
+
+from rngsvc.hand import Closed, Drawn, Event, Hand, Opened, Promised, Reserved, Sealed, Step, replay
+from rngsvc.ports import StepRow, Store
+from rngsvc.protocol.entries import (
+    CloseEntry,
+    DrawEntry,
+    PromiseEntry,
+    ReserveEntry,
+    SealEntry,
+    TableEntry,
+    parse_entry,
+)
+from rngsvc.protocol.merkle import leaf_hash
+
+RESERVE: Final = "reserve"  # the kind of a hand's first stored step; the others are `hand.Event`s
+_IDLE_TABLES_KEPT: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table. ``prev`` is the leaf hash of its newest entry, ``hands`` are the unclosed ones by seq."""
+
+    id: bytes
+    owner: str
+    position: int
+    terms: TableEntry
+    prev: bytes
+    last_reserved: int = 0
+    last_closed: int = 0
+    last_closed_ms: int = 0
+    hands: Mapping[int, Hand] = field(default_factory=dict)
+
+    @property
+    def ttl_ms(self) -> int:
+        """How long its lowest unclosed hand may stay so, in ms."""
+        return self.terms.ttl * 1000
+
+    def expires_ms(self) -> int | None:
+        """Step 8: when the lowest unclosed hand expires; None if all are closed."""
+        hand = self.hands.get(self.last_closed + 1)
+        if hand is None:
+            return None
+        return max(hand.reserved.time, self.last_closed_ms, hand.started_ms) + self.ttl_ms
+
+    def with_hands(self, changed: Sequence[Hand], prev: bytes | None = None) -> "Table":
+        """Return the table with hands in their new state and, if an entry was logged, its leaf hash."""
+        hands = {**self.hands, **{hand.seq: hand for hand in changed}}
+        return replace(
+            self, hands=hands, prev=prev or self.prev, last_reserved=max(self.last_reserved, changed[-1].seq)
+        )
+
+    def without(self, hand: Hand, prev: bytes) -> "Table":
+        """Return the table after ``hand``, its lowest unclosed one, has been closed."""
+        assert hand.seq == self.last_closed + 1, "hands are closed in order"
+        assert hand.closed, "only a closed hand leaves"
+        hands = dict(self.hands)
+        del hands[hand.seq]
+        return replace(self, hands=hands, prev=prev, last_closed=hand.seq, last_closed_ms=hand.closed.time)
+
+
+class Tables:
+    """The tables in memory. Those with unclosed hands stay; others are forgotten when not asked for in a while."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._busy: dict[bytes, Table] = {}
+        self._idle: OrderedDict[bytes, Table] = OrderedDict()
+
+    def get(self, table: bytes) -> Table | None:
+        """Return the table if it is in memory."""
+        return self._busy.get(table) or self._idle.get(table)
+
+    def put_all(self, tables: Iterable[Table]) -> None:
+        """Take in tables whose new state is durable."""
+        for table in tables:
+            self._busy.pop(table.id, None)
+            self._idle.pop(table.id, None)
+            if table.hands:
+                self._busy[table.id] = table
+            else:
+                self._idle[table.id] = table
+        while len(self._idle) > _IDLE_TABLES_KEPT:
+            self._idle.popitem(last=False)
+
+    def with_unclosed_hands(self) -> list[Table]:
+        """Return the tables that have unclosed hands."""
+        return list(self._busy.values())
+
+    @property
+    def unclosed_hands(self) -> int:
+        """How many hands are not closed."""
+        return sum(len(table.hands) for table in self._busy.values())
+
+    async def load_unclosed(self) -> None:
+        """At start: take in every table that has unclosed hands."""
+        for table in await self._store.tables_with_unclosed_hands():
+            await self.load(table)
+
+    async def load(self, table: bytes) -> Table | None:
+        """Return the table, from the store if need be; None if it is not registered."""
+        if known := self.get(table):
+            return known
+        row = await self._store.table(table)
+        if row is None:
+            return None
+        last_reserved, last_closed = await self._store.sequence(table)
+        # The last closed hand too: its close is the newest time, and the newest entry if no other follows.
+        steps = await self._store.steps(table, max(1, last_closed), last_reserved + 1)
+        positions = sorted({row.position, *(step.position for step in steps if step.position is not None)})
+        entries = dict(zip(positions, await self._store.entries_at(positions), strict=True))
+        hands = {hand.seq: hand for hand in _fold(steps, entries)}
+        closed = hands.pop(last_closed, None)
+        terms = parse_entry(entries[row.position])
+        assert isinstance(terms, TableEntry), "a table row names its table entry"
+        loaded = Table(
+            id=table,
+            owner=row.owner,
+            position=row.position,
+            terms=terms,
+            prev=leaf_hash(entries[positions[-1]]),
+            last_reserved=last_reserved,
+            last_closed=last_closed,
+            last_closed_ms=closed.closed.time if closed and closed.closed else 0,
+            hands=hands,
+        )
+        # Somebody else may have loaded it, and a batch may have changed it, while we read.
+        if known := self.get(table):
+            return known
+        self.put_all([loaded])
+        return loaded
+
+    async def closed_hand(self, table: bytes, seq: int) -> Hand | None:
+        """Return a closed hand from the store; None if there is none of that number."""
+        steps = await self._store.steps(table, seq, seq + 1)
+        positions = sorted({step.position for step in steps if step.position is not None})
+        entries = dict(zip(positions, await self._store.entries_at(positions), strict=True))
+        return next(iter(_fold(steps, entries)), None)
+
+
+def rows(table: bytes, seq: int, n: int, step: Reserved | Step) -> StepRow:
+    """Return ``step``, number ``n`` of hand ``seq``, as it is stored."""
+    match step:
+        case Reserved():
+            return StepRow(table, seq, n, RESERVE, step.position, step.secret)
+        case Promised():
+            return StepRow(table, seq, n, Event.PROMISE, step.position)
+        case Sealed():
+            return StepRow(
+                table, seq, n, Event.RESHUFFLE if step.k else Event.SEAL, step.position, step.secret, k=step.k
+            )
+        case Drawn():
+            return StepRow(table, seq, n, Event.DRAW, step.position, step.secret)
+        case Closed():
+            return StepRow(table, seq, n, Event.CLOSE, step.position)
+        case Opened():
+            places = pack(f">{len(step.places)}H", *step.places)
+            return StepRow(table, seq, n, Event.OPEN, None, time=step.time, k=step.k, places=places)
+
+
+def _fold(steps: Sequence[StepRow], entries: Mapping[int, bytes]) -> list[Hand]:
+    """Return the hands whose stored steps these are, ordered by (seq, n)."""
+    hands: list[Hand] = []
+    start = 0
+    for end in range(1, len(steps) + 1):
+        if end == len(steps) or steps[end].seq != steps[start].seq:
+            first, *later = steps[start:end]
+            reserved = _reserved(first, entries)
+            hands.append(replay(first.seq, reserved, [_step(row, entries) for row in later]))
+            start = end
+    return hands
+
+
+def _reserved(row: StepRow, entries: Mapping[int, bytes]) -> Reserved:
+    assert row.kind == RESERVE, "a hand's first step"
+    assert row.position is not None, "only openings have no entry"
+    entry = parse_entry(entries[row.position])
+    assert isinstance(entry, ReserveEntry), "a reserve step names its reserve entry"
+    leaf = leaf_hash(entries[row.position])
+    return Reserved(row.position, entry.time, leaf, entry.commitments[row.seq - entry.first], row.secret)
+
+
+def _step(row: StepRow, entries: Mapping[int, bytes]) -> Step:
+    """Return a stored step as the record that it was made from."""
+    if row.position is None:
+        return Opened(row.time, row.k, tuple(place for (place,) in iter_unpack(">H", row.places)))
+    entry = parse_entry(entries[row.position])
+    match entry:
+        case PromiseEntry():
+            leaf = leaf_hash(entries[row.position])
+            return Promised(row.position, leaf, entry.promises[row.seq - entry.first])
+        case SealEntry():
+            return Sealed(
+                row.position,
+                entry.time,
+                entry.k,
+                entry.n,
+                entry.hc,
+                entry.root,
+                entry.inputs or (),
+                entry.cr or b"",
+                row.secret,
+            )
+        case DrawEntry():
+            return Drawn(row.position, entry.time, entry.cr, row.secret)
+        case CloseEntry():
+            return Closed(row.position, entry.time)
+        case _:
+            raise AssertionError(f"a {entry.type} entry is no step of a hand")

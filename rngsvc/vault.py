@@ -1,0 +1,105 @@
+"""Secrets at rest: hand seeds and contributed seeds are stored only sealed (AES-256-GCM, random nonces).
+
+There is one data key per table and UTC day, wrapped by the key-encryption key. Destroying a day's wrapped keys destroys
+that day's secrets. All secrets of a hand use the day of its reservation.
+"""
+
+import os
+from collections import OrderedDict
+from struct import pack
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from rngsvc.ports import DataKeyRow, Entropy, KeyEncryptionKey, Store
+
+DATA_KEY_BYTES: Final = 32
+_NONCE_BYTES: Final = 12
+_DAY_MS: Final = 86_400_000
+_KEYS_KEPT: Final = 20_000
+
+
+class SecretLost(Exception):
+    """A secret cannot be unsealed: its data key was destroyed, or the key-encryption key is another."""
+
+
+class KeyNotLoaded(Exception):
+    """The data key is not in memory; `Vault.load` it first."""
+
+
+def day_of(time_ms: int) -> int:
+    """Return the UTC day, counted from 1970, of a time in ms."""
+    return time_ms // _DAY_MS
+
+
+class Vault:
+    """Seals and unseals with the data keys in memory; `load` brings them there."""
+
+    def __init__(self, kek: KeyEncryptionKey, store: Store, entropy: Entropy) -> None:
+        self._kek = kek
+        self._store = store
+        self._entropy = entropy
+        # None: the store has no such key.
+        self._keys: OrderedDict[tuple[bytes, int], AESGCM | None] = OrderedDict()
+
+    async def load(self, table: bytes, day: int) -> None:
+        """Bring the data key of that table and day into memory, or learn that there is none."""
+        if (table, day) in self._keys:
+            self._keys.move_to_end((table, day))
+            return
+        wrapped = await self._store.data_key(table, day)
+        if (table, day) not in self._keys:  # a batch may have made it while we read
+            self._keep(table, day, self._unwrap(table, day, wrapped) if wrapped else None)
+
+    def ensure(self, table: bytes, day: int) -> DataKeyRow | None:
+        """Have a data key for that table and day; return the row to store if it is a new one."""
+        if self._known(table, day):
+            return None
+        data_key = self._entropy.generate(DATA_KEY_BYTES)
+        row = DataKeyRow(table, day, self._kek.wrap(data_key, _context(table, day)))
+        self._keep(table, day, AESGCM(data_key))
+        return row
+
+    def forget(self, row: DataKeyRow) -> None:
+        """Forget a new data key whose row was not stored."""
+        self._keys.pop((row.table, row.day), None)
+
+    def seal(self, table: bytes, day: int, secret: bytes, context: bytes) -> bytes:
+        """Return nonce || ciphertext; ``context`` must be shown again to unseal."""
+        key = self._known(table, day)
+        if key is None:
+            raise SecretLost("there is no data key for that table and day")
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + key.encrypt(nonce, secret, context)
+
+    def unseal(self, table: bytes, day: int, sealed: bytes, context: bytes) -> bytes:
+        """Return the secret; SecretLost if it cannot be had, KeyNotLoaded if its key must be loaded first."""
+        key = self._known(table, day)
+        if key is None:
+            raise SecretLost("its data key was destroyed")
+        try:
+            return key.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], context)
+        except InvalidTag:
+            raise SecretLost("it does not unseal: the store was altered") from None
+
+    def _known(self, table: bytes, day: int) -> AESGCM | None:
+        try:
+            return self._keys[table, day]
+        except KeyError:
+            raise KeyNotLoaded from None
+
+    def _keep(self, table: bytes, day: int, key: AESGCM | None) -> None:
+        self._keys[table, day] = key
+        while len(self._keys) > _KEYS_KEPT:
+            self._keys.popitem(last=False)
+
+    def _unwrap(self, table: bytes, day: int, wrapped: bytes) -> AESGCM:
+        try:
+            return AESGCM(self._kek.unwrap(wrapped, _context(table, day)))
+        except Exception as error:  # noqa: BLE001  (each kind of key has errors of its own; none is told to callers)
+            raise SecretLost(f"its data key does not unwrap: {type(error).__name__}") from None
+
+
+def _context(table: bytes, day: int) -> bytes:
+    return b"rs1/data-key" + table + pack(">Q", day)
