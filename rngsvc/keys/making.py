@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from rngsvc.keys.location import KeyUnavailable, read_secret
-from rngsvc.keys.wrapping import KEY_BYTES, KeyEncryptionKey
 from rngsvc.keys.signing import SigningKey
+from rngsvc.keys.wrapping import KEY_BYTES, KeyEncryptionKey
 from rngsvc.protocol.signed_note import NoteKey
 
 _PEM_END = b"-----END PRIVATE KEY-----\n"

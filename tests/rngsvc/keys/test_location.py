@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from rngsvc.keys.location import KeyUnavailable, check_location, environment_name, read_secret
-from rngsvc.keys.wrapping import KeyEncryptionKey
 from rngsvc.keys.signing import SigningKey
+from rngsvc.keys.wrapping import KeyEncryptionKey
 
 SECRET = "planted-secret-5f1d"
 

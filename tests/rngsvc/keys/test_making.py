@@ -20,8 +20,8 @@ from rngsvc.keys.making import (
     make_signing_key,
     write_new,
 )
-from rngsvc.keys.wrapping import KeyEncryptionKey
 from rngsvc.keys.signing import SigningKey
+from rngsvc.keys.wrapping import KeyEncryptionKey
 from rngsvc.protocol.escrow import open_seed, seal_seed
 from rngsvc.protocol.signed_note import NoteKey, sign, verify
 
