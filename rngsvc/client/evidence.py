@@ -1,0 +1,384 @@
+"""Everything that one caller knows of one hand, each piece checked before it is taken in.
+
+Pure: answers come in as plain values, and what comes out is proven to belong to this hand, or an `UnprovenAnswer` says
+what does not fit. The steps are those of `rngsvc/protocol/hand-protocol.md`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from rngsvc.client.errors import (
+    AnswerMalformed,
+    ContextMismatch,
+    ContributionMismatch,
+    EntryMismatch,
+    LeavesMismatch,
+    OpeningMismatch,
+    RevealMismatch,
+)
+from rngsvc.client.log_view import Logged
+from rngsvc.protocol.card_seal import SALT_BYTES, card_leaf, cards_root, salts, seal
+from rngsvc.protocol.commitment import commit, contribution_leaf, hand_context, promise, reshuffle_context
+from rngsvc.protocol.derivation import draw_numbers, permute
+from rngsvc.protocol.entries import (
+    CloseEntry,
+    DrawEntry,
+    Entry,
+    Location,
+    PromiseEntry,
+    ReserveEntry,
+    SealEntry,
+    TableEntry,
+)
+from rngsvc.protocol.merkle import root_of
+
+E = TypeVar("E", bound=Entry)
+
+Contributions = Mapping[bytes, bytes]
+"""Contributor id -> his seed (or, for promises, his promise)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The ``item`` (0..n-1) that lies at ``place`` of shuffle ``k``; ``salt`` proves it against the sealed leaf."""
+
+    k: int
+    place: int
+    item: int
+    salt: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """A sealed shuffle: its context HC_k and root R_k, the locations it took its items from (none for k = 0).
+
+    ``leaves`` is None while they are not known to this caller, after a restart.
+    """
+
+    k: int
+    n: int
+    context: bytes
+    root: bytes
+    inputs: tuple[Location, ...]
+    leaves: tuple[bytes, ...] | None
+    logged: Logged
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Numbers 0..modulus-1 that were drawn for ``purpose``."""
+
+    purpose: bytes
+    modulus: int
+    values: tuple[int, ...]
+    logged: Logged
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """How a hand ended. ``seed`` (public reveal) or ``escrow`` is its reveal, neither when it is lost."""
+
+    outcome: str
+    reason: str | None
+    seeds: tuple[bytes, ...]
+    seed: bytes | None
+    escrow: bytes | None
+    logged: Logged
+
+
+def entry_of(logged: Logged, kind: type[E], /, **members: object) -> E:
+    """Return the entry if it is of ``kind`` and its members are the given ones; EntryMismatch if not."""
+    entry = logged.entry
+    if not isinstance(entry, kind):
+        raise EntryMismatch("type", kind.type, entry.type)
+    for name, due in members.items():
+        found = getattr(entry, name)
+        if found != due:
+            raise EntryMismatch(name, due, found)
+    return entry
+
+
+class HandEvidence:
+    """What is proven of hand ``seq``: its table's entry, the reserve entry with its commitment, and what follows."""
+
+    def __init__(self, origin: str, table_logged: Logged, reserve_logged: Logged, seq: int) -> None:
+        self.origin = origin
+        self.seq = seq
+        self.table_logged = table_logged
+        self.reserve_logged = reserve_logged
+        self.terms = entry_of(table_logged, TableEntry)
+        self.table = self.terms.table
+        reserve = entry_of(reserve_logged, ReserveEntry, table=self.table)
+        if not 0 <= seq - reserve.first < len(reserve.commitments):
+            raise EntryMismatch("first", seq, reserve.first)
+        self.commitment = reserve.commitments[seq - reserve.first]
+        self.promise_logged: Logged | None = None
+        self.promises: tuple[tuple[bytes, bytes], ...] = ()
+        self.contribution_leaves: tuple[bytes, ...] | None = None
+        self.shuffles: list[Shuffle] = []
+        self.draw: Draw | None = None
+        self.openings: dict[Location, Opening] = {}
+        self.opened_before: frozenset[Location] = frozenset()
+        self.close: Close | None = None
+
+    def taken(self, logged: Logged) -> None:
+        """Take in the hand's next entry as the log gives it, without the answer that it once came with."""
+        match logged.entry:
+            case PromiseEntry():
+                self.promised(logged)
+            case SealEntry(k=0):
+                self.sealed(logged)
+            case SealEntry(k=k):
+                self.reshuffled(logged, k)
+            case DrawEntry():
+                self.drawn(logged)
+            case CloseEntry():
+                self.closed(logged)
+            case other:
+                raise EntryMismatch("type", "a step of this hand", other.type)
+
+    @property
+    def state(self) -> str:
+        """Where the hand is in its life, by what is known here."""
+        if self.close:
+            return "closed"
+        if self.draw:
+            return "drawn"
+        if self.shuffles:
+            return "sealed"
+        return "promised" if self.promise_logged else "reserved"
+
+    # --- Step 2 ---
+
+    def promised(self, logged: Logged, asked: Mapping[bytes, bytes] | None = None) -> None:
+        """Take in the hand's promise entry; ``asked`` are the promises that were handed in."""
+        entry = entry_of(logged, PromiseEntry, table=self.table)
+        if not 0 <= self.seq - entry.first < len(entry.promises):
+            raise EntryMismatch("first", self.seq, entry.first)
+        promises = entry.promises[self.seq - entry.first]
+        if asked is not None and promises != tuple(sorted(asked.items())):
+            raise EntryMismatch("promises", sorted(asked.items()), promises)
+        self.promise_logged = logged
+        self.promises = promises
+
+    @property
+    def pre(self) -> bytes:
+        """Step 3's pre: leaf hash of the promise entry, or of the reserve entry when there is none."""
+        return (self.promise_logged or self.reserve_logged).leaf
+
+    # --- Steps 3 to 5, 7 and 9 ---
+
+    def sealed(
+        self,
+        logged: Logged,
+        n: int | None = None,
+        given: Contributions | None = None,
+        contribution_leaves: Sequence[bytes] | None = None,
+        leaves: Sequence[bytes] | None = None,
+    ) -> Shuffle:
+        """Take in the first shuffle: its entry, and what this caller asked for and was answered, where he knows."""
+        entry = entry_of(logged, SealEntry, table=self.table, seq=self.seq, k=0, **({} if n is None else {"n": n}))
+        self._check_context(entry, given)
+        self._check_leaves(entry, leaves)
+        self._take_contributions(entry, contribution_leaves)
+        return self._take_shuffle(logged, entry, leaves)
+
+    def reshuffled(
+        self,
+        logged: Logged,
+        k: int,
+        inputs: Sequence[Location] | None = None,
+        leaves: Sequence[bytes] | None = None,
+    ) -> Shuffle:
+        """Take in shuffle ``k`` >= 1; ``inputs`` are the locations that were asked for."""
+        asked = {} if inputs is None else {"inputs": tuple(inputs), "n": len(inputs)}
+        entry = entry_of(logged, SealEntry, table=self.table, seq=self.seq, k=k, **asked)
+        if k > len(self.shuffles):
+            raise EntryMismatch("k", len(self.shuffles), k)
+        before = self.shuffles[k - 1]
+        assert entry.inputs is not None, "parsed entries of k >= 1 have inputs"
+        if reshuffle_context(before.context, before.root, k, entry.inputs) != entry.hc:
+            raise ContextMismatch(f"hc of shuffle {k} does not follow from the shuffle before it and the locations")
+        self._check_leaves(entry, leaves)
+        return self._take_shuffle(logged, entry, leaves)
+
+    def drawn(
+        self,
+        logged: Logged,
+        asked: tuple[bytes, int, int] | None = None,
+        given: Contributions | None = None,
+        contribution_leaves: Sequence[bytes] | None = None,
+    ) -> Draw:
+        """Take in drawn numbers; ``asked`` is purpose, modulus and count."""
+        entry = entry_of(logged, DrawEntry, table=self.table, seq=self.seq)
+        found = (entry.purpose, entry.m, len(entry.values))
+        for name, due, is_ in zip(("purpose", "m", "number of values"), asked or found, found, strict=True):
+            if due != is_:
+                raise EntryMismatch(name, due, is_)
+        self._check_context(entry, given)
+        self._take_contributions(entry, contribution_leaves)
+        self.draw = Draw(entry.purpose, entry.m, entry.values, logged)
+        return self.draw
+
+    def _check_context(self, entry: SealEntry | DrawEntry, given: Contributions | None) -> None:
+        """Check what went into HC_0: the promises that were logged, the contributions that were given."""
+        if entry.pre != self.pre:
+            raise EntryMismatch("pre", self.pre.hex(), entry.pre.hex() if entry.pre else None)
+        assert entry.cr is not None, "parsed entries of k = 0 have cr and absent"
+        assert entry.absent is not None, "parsed entries of k = 0 have cr and absent"
+        if entry.absent and entry.absent[-1] >= len(self.promises):
+            raise EntryMismatch("absent", f"numbers below {len(self.promises)}", entry.absent)
+        if given is not None:
+            absent = tuple(i for i, (contributor, _) in enumerate(self.promises) if contributor not in given)
+            if entry.absent != absent:
+                raise EntryMismatch("absent", absent, entry.absent)
+            if root_of(self._contribution_leaves_of(given)) != entry.cr:
+                raise ContributionMismatch("the contributions' root (cr) is not that of the seeds that were given")
+        context = hand_context(self.origin, self.table, self.seq, self.commitment, entry.cr, self.pre)
+        if context != entry.hc:
+            raise ContextMismatch("hc does not follow from the commitment, cr and pre")
+
+    def _contribution_leaves_of(self, given: Contributions) -> tuple[bytes, ...]:
+        return tuple(
+            contribution_leaf(i, contributor, given.get(contributor))
+            for i, (contributor, _) in enumerate(self.promises)
+        )
+
+    def _take_contributions(self, entry: SealEntry | DrawEntry, leaves: Sequence[bytes] | None) -> None:
+        """Take in the contributions' leaf hashes, by which each contributor finds his own seed in the shuffle."""
+        if leaves is None:
+            return
+        if len(leaves) != len(self.promises) or root_of(leaves) != entry.cr:
+            raise ContributionMismatch("the contributions' leaves do not give their root (cr)")
+        self.contribution_leaves = tuple(leaves)
+
+    def _check_leaves(self, entry: SealEntry, leaves: Sequence[bytes] | None) -> None:
+        if leaves is not None and (len(leaves) != entry.n or cards_root(entry.k, leaves) != entry.root):
+            raise LeavesMismatch(f"the leaves of shuffle {entry.k} do not give its root")
+
+    def _take_shuffle(self, logged: Logged, entry: SealEntry, leaves: Sequence[bytes] | None) -> Shuffle:
+        k = entry.k
+        known = None if leaves is None else tuple(leaves)
+        shuffle = Shuffle(k, entry.n, entry.hc, entry.root, entry.inputs or (), known, logged)
+        if k == len(self.shuffles):
+            self.shuffles.append(shuffle)
+        elif self.shuffles[k].logged.leaf == logged.leaf:
+            self.shuffles[k] = shuffle  # a repeat, perhaps to learn the leaves
+        else:
+            raise EntryMismatch("entry", "the same as the first time", "another")
+        return shuffle
+
+    def learned(self, k: int, leaves: Sequence[bytes]) -> None:
+        """Take in the leaves of a shuffle that is known from the log only."""
+        if k >= len(self.shuffles):
+            raise AnswerMalformed(f"k: must be one of the {len(self.shuffles)} shuffles of the hand")
+        entry = self.shuffles[k].logged.entry
+        assert isinstance(entry, SealEntry), "a shuffle is made from one"
+        self._check_leaves(entry, leaves)
+        self._take_shuffle(self.shuffles[k].logged, entry, leaves)
+
+    @property
+    def nobody_contributed(self) -> bool:
+        """Whether the first shuffle can be repeated without any contributor's seed."""
+        entry = self.shuffles[0].logged.entry
+        assert isinstance(entry, SealEntry), "a shuffle is made from one"
+        return len(entry.absent or ()) == len(self.promises)
+
+    # --- Step 6 ---
+
+    def opened(self, k: int, places: Sequence[int], items: Sequence[int], joined_salts: bytes) -> tuple[Opening, ...]:
+        """Take in the openings of ``places`` of shuffle ``k``, each against its sealed leaf."""
+        shuffle = self.shuffles[k]
+        if shuffle.leaves is None:
+            raise ValueError(
+                f"the leaves of shuffle {k} are not known here: repeat the seal, or restore from a receipt"
+            )
+        if len(items) != len(places) or len(joined_salts) != SALT_BYTES * len(places):
+            raise AnswerMalformed("openings: must be one item and one salt of 16 bytes for each place")
+        openings = []
+        for i, (place, item) in enumerate(zip(places, items, strict=True)):
+            salt = joined_salts[SALT_BYTES * i : SALT_BYTES * (i + 1)]
+            if not 0 <= item < self.shuffles[0].n or card_leaf(k, place, item, salt) != shuffle.leaves[place]:
+                raise OpeningMismatch(f"the opening of place {place} of shuffle {k} is not what was sealed there")
+            openings.append(Opening(k, place, item, salt))
+        self._check_each_item_once(openings)
+        self.openings.update({(each.k, each.place): each for each in openings})
+        return tuple(openings)
+
+    def _check_each_item_once(self, new: Sequence[Opening]) -> None:
+        """Step 7: each item lies at exactly one location that no reshuffle has named."""
+        named = {location for shuffle in self.shuffles for location in shuffle.inputs}
+        lies_at: dict[int, Location] = {}
+        for each in (*self.openings.values(), *new):
+            location = (each.k, each.place)
+            if location not in named and lies_at.setdefault(each.item, location) != location:
+                raise OpeningMismatch(f"item {each.item} lies at both {lies_at[each.item]} and {location}")
+
+    # --- Step 8 ---
+
+    def closed(self, logged: Logged, outcome: str | None = None, reason: str | None = None) -> Close:
+        """Take in the hand's close, and re-derive the hand where the seed is public."""
+        asked = {} if outcome is None else {"outcome": outcome, "reason": reason}
+        entry = entry_of(logged, CloseEntry, table=self.table, seq=self.seq, **asked)
+        self._check_opened_list(entry)
+        self._check_contributed_seeds(entry)
+        if entry.outcome != "lost":
+            self._check_reveal(entry)
+        self.close = Close(entry.outcome, entry.reason, entry.seeds or (), entry.seed, entry.escrow, logged)
+        return self.close
+
+    def _check_opened_list(self, entry: CloseEntry) -> None:
+        if (entry.opened is None) != (self.terms.mode == "full"):
+            raise EntryMismatch("opened", "there in mode shoe only", entry.opened)
+        if entry.opened is None:
+            return
+        listed = {(k, place) for _, k, places in entry.opened for place in places}
+        if missing := (self.opened_before | set(self.openings)) - listed:
+            raise EntryMismatch("opened", f"{min(missing)} among them", "not there")
+        for k, place in listed:
+            if k >= len(self.shuffles) or place >= self.shuffles[k].n:
+                raise EntryMismatch("opened", "only locations of this hand", (k, place))
+
+    def _check_contributed_seeds(self, entry: CloseEntry) -> None:
+        start = self.draw.logged if self.draw else self.shuffles[0].logged if self.shuffles else None
+        if (entry.seeds is None) != (start is None):
+            raise EntryMismatch("seeds", "there if sealed or drawn, and only then", entry.seeds)
+        if start is None or entry.seeds is None:
+            return
+        if len(entry.seeds) != len(self.promises):
+            raise RevealMismatch(f"{len(entry.seeds)} contributed seeds where {len(self.promises)} were promised")
+        given = {contributor: seed for (contributor, _), seed in zip(self.promises, entry.seeds, strict=True) if seed}
+        for contributor, promised in self.promises:
+            seed = given.get(contributor)
+            if seed is not None and promise(self.origin, self.table, self.seq, contributor, seed) != promised:
+                raise RevealMismatch(f"the revealed seed of contributor {contributor!r} is not the promised one")
+        assert isinstance(start.entry, SealEntry | DrawEntry), "that is how a hand starts"
+        if root_of(self._contribution_leaves_of(given)) != start.entry.cr:
+            raise RevealMismatch("the revealed contributed seeds do not give the contributions' root (cr)")
+
+    def _check_reveal(self, entry: CloseEntry) -> None:
+        if (entry.seed is not None) != (self.terms.reveal == "public"):
+            raise EntryMismatch("seed", f"the reveal of a table with {self.terms.reveal}", entry.seed)
+        if entry.seed is None:
+            return  # only the auditor can open the escrow
+        if commit(self.table, self.seq, entry.seed) != self.commitment:
+            raise RevealMismatch("the revealed seed is not the committed one")
+        rederive(entry.seed, self.shuffles, self.draw)
+
+
+def rederive(seed: bytes, shuffles: Sequence[Shuffle], draw: Draw | None) -> None:
+    """Check that a hand's shuffles and numbers are what its ``seed`` gives (steps 4, 5, 9); RevealMismatch if not."""
+    orders: list[list[int]] = []
+    for each in shuffles:
+        items = [orders[j][p] for j, p in each.inputs] if each.k else list(range(each.n))
+        order, _ = permute(seed, each.context, each.k, items)
+        orders.append(order)
+        if cards_root(each.k, seal(each.k, order, salts(seed, each.context, each.k, each.n))) != each.root:
+            raise RevealMismatch(f"the revealed seed does not give the sealed order of shuffle {each.k}")
+    if draw is not None:
+        entry = draw.logged.entry
+        assert isinstance(entry, DrawEntry), "a Draw is made from one"
+        values = draw_numbers(seed, entry.hc, draw.purpose, draw.modulus, len(draw.values))
+        if tuple(values) != draw.values:
+            raise RevealMismatch("the revealed seed does not give the drawn numbers")

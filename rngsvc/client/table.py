@@ -1,0 +1,307 @@
+"""A table and its hands as a game server uses them. Everything they return is verified.
+
+Each step may be repeated, after a crash too, and then gives what it gave the first time. Calls for one table come one
+after the other; different tables may be called at once.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from rngsvc.client.connection import Connection, chain_in
+from rngsvc.client.errors import AnswerMalformed, EntryMismatch, OpeningMismatch, Refused
+from rngsvc.client.evidence import Close, Contributions, HandEvidence, Opening, Shuffle, entry_of
+from rngsvc.client.log_view import Logged, TableChain, split_hashes
+from rngsvc.protocol.entries import Location, ReserveEntry, TableEntry
+from rngsvc.v1 import log_pb2, shuffle_pb2
+
+OUTCOMES = {
+    "complete": shuffle_pb2.OUTCOME_COMPLETE,
+    "aborted": shuffle_pb2.OUTCOME_ABORTED,
+    "lost": shuffle_pb2.OUTCOME_LOST,
+}
+STATES = {
+    "reserved": shuffle_pb2.HAND_STATE_RESERVED,
+    "promised": shuffle_pb2.HAND_STATE_PROMISED,
+    "sealed": shuffle_pb2.HAND_STATE_SEALED,
+    "drawn": shuffle_pb2.HAND_STATE_DRAWN,
+    "closed": shuffle_pb2.HAND_STATE_CLOSED,
+}
+
+
+class Table:
+    """A registered table; `Client.register_table` and `Client.table` give it. ``terms`` is its entry in the log."""
+
+    def __init__(self, connection: Connection, logged: Logged) -> None:
+        self.connection = connection
+        self.logged = logged
+        self.terms = entry_of(logged, TableEntry)
+        self.id = self.terms.table
+        self.chain = TableChain()
+        chain_in(self.chain, [logged])
+        self._next_seq: int | None = None
+
+    async def next_seq(self) -> int:
+        """Return the sequence number of the next hand to reserve; asks the service the first time."""
+        if self._next_seq is None:
+            self._next_seq = await self._last_reserved() + 1
+        return self._next_seq
+
+    async def reserve(self) -> "Hand":
+        """Commit the service to one more hand."""
+        (hand,) = await self.reserve_many(1)
+        return hand
+
+    async def reserve_many(self, count: int) -> tuple["Hand", ...]:
+        """Commit the service to the next ``count`` (1..64) hands."""
+        request = shuffle_pb2.ReserveHandsRequest(table=self.id, first_seq=await self.next_seq(), count=count)
+        try:
+            answer = await self.connection.caller.repeatable(self.connection.shuffle_service.ReserveHands, request)
+        except Refused:
+            self._next_seq = None  # somebody else reserves at this table: ask again the next time
+            raise
+        return self.reserved(await self.connection.logged(answer.logged), request.first_seq, count)
+
+    def reserved(self, logged: Logged, first: int, count: int) -> tuple["Hand", ...]:
+        """Return the hands of a `reserve` entry that was asked for with ``first`` and ``count``."""
+        entry = entry_of(logged, ReserveEntry, table=self.id, first=first)
+        if len(entry.commitments) != count:
+            raise AnswerMalformed(f"commitments: must be {count} of them, not {len(entry.commitments)}")
+        chain_in(self.chain, [logged])
+        self._next_seq = first + count
+        return tuple(Hand(self, self.evidence(logged, first + i)) for i in range(count))
+
+    async def promise_many(self, hands: Sequence["Hand"], promises: Sequence[Mapping[bytes, bytes]]) -> None:
+        """Log the promises (contributor id -> promise) of consecutive hands, at most 64, in one entry."""
+        request = shuffle_pb2.PromiseSeedsRequest(
+            table=self.id,
+            first_seq=hands[0].seq,
+            hands=[
+                shuffle_pb2.HandPromises(
+                    promises=[shuffle_pb2.Promise(contributor=i, promise=p) for i, p in sorted(each.items())]
+                )
+                for each in promises
+            ],
+        )
+        answer = await self.connection.caller.repeatable(self.connection.shuffle_service.PromiseSeeds, request)
+        logged = await self.connection.logged(answer.logged)
+        for hand, each in zip(hands, promises, strict=True):
+            hand.evidence.promised(logged, each)
+        chain_in(self.chain, [logged])
+
+    async def hand(self, seq: int) -> "Hand":
+        """Return hand ``seq`` as far as it has come, from the log: so a restarted game server goes on."""
+        evidence = await fetch_hand(self.connection, self.id, seq)
+        if evidence.table_logged.leaf != self.logged.leaf:
+            raise EntryMismatch("table entry", self.logged.index, evidence.table_logged.index)
+        return Hand(self, evidence)
+
+    def evidence(self, reserve: Logged, seq: int) -> HandEvidence:
+        """Begin what is known of hand ``seq``."""
+        return HandEvidence(self.connection.origin, self.logged, reserve, seq)
+
+    async def _last_reserved(self) -> int:
+        """Find the highest reserved sequence number with a number of calls that is logarithmic in it."""
+        reached, step = 0, 1
+        while await self._is_reserved(reached + step):
+            reached, step = reached + step, 2 * step
+        while step > 1:
+            step //= 2
+            if await self._is_reserved(reached + step):
+                reached += step
+        return reached
+
+    async def _is_reserved(self, seq: int) -> bool:
+        request = shuffle_pb2.ListHandsRequest(table=self.id, after_seq=seq - 1, page_size=1)
+        answer = await self.connection.caller.repeatable(self.connection.shuffle_service.ListHands, request)
+        return bool(answer.hands)
+
+
+class Hand:
+    """One hand, and everything that is proven of it so far (`evidence`)."""
+
+    def __init__(self, table: Table, evidence: HandEvidence) -> None:
+        self.table = table
+        self.evidence = evidence
+        self.seq = evidence.seq
+        self._connection = table.connection
+
+    @property
+    def commitment(self) -> bytes:
+        """C, 32 bytes: what the service is bound to since the reserve."""
+        return self.evidence.commitment
+
+    @property
+    def shuffles(self) -> tuple[Shuffle, ...]:
+        """The sealed shuffles, k = 0 first."""
+        return tuple(self.evidence.shuffles)
+
+    @property
+    def state(self) -> str:
+        """`reserved`, `promised`, `sealed`, `drawn` or `closed`, by what is known here."""
+        return self.evidence.state
+
+    @property
+    def openings(self) -> Mapping[Location, Opening]:
+        """Everything opened so far, by (k, place)."""
+        return self.evidence.openings
+
+    async def promise(self, promises: Mapping[bytes, bytes]) -> None:
+        """Log who will contribute: contributor id (1..64 bytes) -> promise (`rngsvc.protocol.commitment.promise`)."""
+        await self.table.promise_many([self], [promises])
+
+    async def seal(self, n: int, contributions: Contributions | None = None) -> Shuffle:
+        """Shuffle items 0..n-1 with the contributors' seeds (id -> seed) and seal every place.
+
+        Who has promised and is not among ``contributions`` is listed as absent. In mode `full` all openings come too.
+        """
+        given = dict(contributions or {})
+        request = shuffle_pb2.SealShuffleRequest(
+            table=self.table.id, seq=self.seq, item_count=n, contributions=contribution_messages(given)
+        )
+        answer = await self._connection.caller.repeatable(self._connection.shuffle_service.SealShuffle, request)
+        logged = await self._connection.logged(answer.logged)
+        openings = answer.openings if answer.HasField("openings") else None
+        return self.sealed(logged, n, given, answer.leaves, answer.contribution_leaves, openings)
+
+    def sealed(
+        self,
+        logged: Logged,
+        n: int,
+        given: Contributions,
+        leaves: bytes,
+        contribution_leaves: bytes,
+        openings: shuffle_pb2.Openings | None,
+    ) -> Shuffle:
+        """Check and take in the answer to a seal."""
+        shuffle = self.evidence.sealed(
+            logged,
+            n,
+            given,
+            split_hashes(contribution_leaves, "contribution_leaves"),
+            split_hashes(leaves, "leaves"),
+        )
+        chain_in(self.table.chain, [logged])
+        self._opened_with_the_seal(shuffle, openings)
+        return shuffle
+
+    async def reshuffle(self, locations: Iterable[Location]) -> Shuffle:
+        """Shuffle the items at ``locations`` ((k, place) pairs) again and seal the result as the next shuffle."""
+        return await self._reshuffle(len(self.evidence.shuffles), tuple(sorted(locations)))
+
+    async def _reshuffle(self, k: int, inputs: tuple[Location, ...]) -> Shuffle:
+        request = shuffle_pb2.ReshuffleRequest(
+            table=self.table.id,
+            seq=self.seq,
+            k=k,
+            locations=[shuffle_pb2.Location(k=j, place=p) for j, p in inputs],
+        )
+        answer = await self._connection.caller.repeatable(self._connection.shuffle_service.Reshuffle, request)
+        logged = await self._connection.logged(answer.logged)
+        shuffle = self.evidence.reshuffled(logged, k, inputs, split_hashes(answer.leaves, "leaves"))
+        chain_in(self.table.chain, [logged])
+        self._opened_with_the_seal(shuffle, answer.openings if answer.HasField("openings") else None)
+        return shuffle
+
+    def _opened_with_the_seal(self, shuffle: Shuffle, openings: shuffle_pb2.Openings | None) -> None:
+        if (openings is not None) != (self.table.terms.mode == "full"):
+            raise AnswerMalformed("openings: must come with the seal in mode full, and only then")
+        if openings is not None:
+            self._opened(shuffle.k, tuple(range(shuffle.n)), openings)
+
+    def _opened(self, k: int, places: tuple[int, ...], openings: shuffle_pb2.Openings) -> tuple[Opening, ...]:
+        if openings.k != k or tuple(openings.places) != places:
+            raise OpeningMismatch("the openings are not of the places that were asked for")
+        return self.evidence.opened(k, places, openings.items, openings.salts)
+
+    async def open(self, k: int, places: Iterable[int]) -> tuple[Opening, ...]:
+        """Open places of shuffle ``k``; what lies there comes back by ascending place."""
+        await self.learn_leaves(k)
+        asked = tuple(sorted(set(places)))
+        request = shuffle_pb2.OpenCardsRequest(table=self.table.id, seq=self.seq, k=k, places=asked)
+        answer = await self._connection.caller.repeatable(self._connection.shuffle_service.OpenCards, request)
+        return self._opened(k, asked, answer.openings)
+
+    async def learn_leaves(self, k: int) -> None:
+        """After a restart: have the service repeat a shuffle, whose leaves are not in the log."""
+        if not 0 <= k < len(self.evidence.shuffles):
+            raise ValueError(f"k: shuffle {k} is not sealed; there are {len(self.evidence.shuffles)}")
+        shuffle = self.evidence.shuffles[k]
+        if shuffle.leaves is not None:
+            return
+        if k > 0:
+            await self._reshuffle(k, shuffle.inputs)
+        elif self.evidence.nobody_contributed:
+            await self.seal(shuffle.n)
+        else:
+            raise ValueError("this hand was restored from the log: repeat its seal with the contributions first")
+
+    async def draw(
+        self, purpose: bytes, modulus: int, count: int, contributions: Contributions | None = None
+    ) -> tuple[int, ...]:
+        """Draw ``count`` numbers 0..modulus-1 instead of a shuffle; ``purpose`` is 1..64 ASCII bytes."""
+        given = dict(contributions or {})
+        request = shuffle_pb2.DrawNumbersRequest(
+            table=self.table.id,
+            seq=self.seq,
+            purpose=purpose,
+            modulus=modulus,
+            count=count,
+            contributions=contribution_messages(given),
+        )
+        answer = await self._connection.caller.repeatable(self._connection.shuffle_service.DrawNumbers, request)
+        logged = await self._connection.logged(answer.logged)
+        leaves = split_hashes(answer.contribution_leaves, "contribution_leaves")
+        draw = self.evidence.drawn(logged, (purpose, modulus, count), given, leaves)
+        if draw.values != tuple(answer.values):
+            raise AnswerMalformed("values: must be those of the logged entry")
+        chain_in(self.table.chain, [logged])
+        return draw.values
+
+    async def close(self, outcome: str = "complete", reason: str = "") -> Close:
+        """End the hand with its reveal: `complete`, `aborted` with a reason, or (operators only) `lost`.
+
+        Before it returns, everything seen of the hand is shown to be in one append-only log.
+        """
+        request = shuffle_pb2.CloseHandRequest(
+            table=self.table.id, seq=self.seq, outcome=OUTCOMES[outcome], reason=reason
+        )
+        answer = await self._connection.caller.repeatable(self._connection.shuffle_service.CloseHand, request)
+        return await self.closed(await self._connection.logged(answer.logged), outcome, reason)
+
+    async def closed(self, logged: Logged, outcome: str, reason: str) -> Close:
+        """Check and take in the answer to a close."""
+        close = self.evidence.closed(logged, outcome, reason or None)
+        chain_in(self.table.chain, [logged])
+        await self._connection.settle(self.table.chain, logged)
+        return close
+
+
+async def fetch_hand(connection: Connection, table: bytes, seq: int) -> HandEvidence:
+    """Return what the log holds of one hand, all of it under a trusted checkpoint."""
+    request = shuffle_pb2.GetHandRequest(table=table, seq=seq)
+    answer = await connection.caller.repeatable(connection.shuffle_service.GetHand, request)
+    evidence = await evidence_from(connection, table, seq, answer.entries)
+    if answer.state != STATES[evidence.state]:
+        raise AnswerMalformed(f"state: must be {evidence.state}, as the entries say")
+    evidence.opened_before = frozenset((each.k, place) for each in answer.opened for place in each.places)
+    return evidence
+
+
+async def evidence_from(
+    connection: Connection, table: bytes, seq: int, entries: Iterable[log_pb2.LoggedEntry]
+) -> HandEvidence:
+    """Return what ``entries`` show of a hand: its table's, its reserve, and what followed, in log order."""
+    logged = [await connection.logged(each) for each in entries]
+    if len(logged) < 2 or any(a.index >= b.index for a, b in pairwise(logged)):
+        raise AnswerMalformed("entries: must be the table's, the hand's reserve, and what followed, in log order")
+    await connection.see(logged[-1].checkpoint, surely=True)
+    entry_of(logged[0], TableEntry, table=table)
+    evidence = HandEvidence(connection.origin, logged[0], logged[1], seq)
+    for each in logged[2:]:
+        evidence.taken(each)
+    return evidence
+
+
+def contribution_messages(given: Contributions) -> list[shuffle_pb2.Contribution]:
+    """Return the pairs as the service wants them, ascending by id."""
+    return [shuffle_pb2.Contribution(contributor=i, seed=seed) for i, seed in sorted(given.items())]
