@@ -28,6 +28,7 @@ class LinearComplexity:
     n: int
     mode: Mode
     block: int = BLOCK
+    published: tuple[float, ...] = NIST_PROBABILITIES
 
     id: ClassVar = "bits.sp800-22.linear-complexity"
     parts: ClassVar = WHOLE
@@ -41,7 +42,7 @@ class LinearComplexity:
     def judge(self, counts: Counts, sequences: int) -> tuple[Result, ...]:
         """Judge the counts of blocks."""
         exact = complexity_probabilities(self.block)
-        probabilities = NIST_PROBABILITIES if self.mode is Mode.NIST_COMPAT else exact
+        probabilities = self.published if self.mode is Mode.NIST_COMPAT else exact
         labels = ["<=-2.5", "-2.5..-1.5", "-1.5..-0.5", "-0.5..0.5", "0.5..1.5", "1.5..2.5", ">2.5"]
         details = {"sequences": sequences, "block_bits": self.block, "blocks": int(counts.sum())}
         return (goodness_of_fit(self.id, counts, probabilities, labels, details),)

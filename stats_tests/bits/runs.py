@@ -88,6 +88,7 @@ class LongestRun:
 
     n: int
     mode: Mode
+    tables: tuple[RunTable, ...] = RUN_TABLES
 
     id: ClassVar = "bits.sp800-22.longest-run"
     parts: ClassVar = WHOLE
@@ -95,7 +96,7 @@ class LongestRun:
     @property
     def table(self) -> RunTable:
         """The row for this length of sequence; n must be at least 128."""
-        return next(table for table in reversed(RUN_TABLES) if self.n >= table.from_bits)
+        return next(table for table in reversed(self.tables) if self.n >= table.from_bits)
 
     @property
     def cells(self) -> int:

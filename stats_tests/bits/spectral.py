@@ -17,7 +17,7 @@ from stats_tests.windows import Counts
 SHARE: Final = 0.05
 NIST_THRESHOLD: Final = 2.995732274
 """ln 20 as NIST's code has it."""
-NIST_VARIANCE: Final = SHARE * (1 - SHARE) / 4
+NIST_DIVISOR: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,8 @@ class Spectral:
 
     n: int
     mode: Mode
+    threshold: float = NIST_THRESHOLD
+    divisor: float = NIST_DIVISOR
 
     id: ClassVar = "bits.sp800-22.spectral"
     parts: ClassVar = WHOLE
@@ -40,7 +42,7 @@ class Spectral:
 
     def observe(self, sequence: Sequence) -> Counts:
         """Count the frequencies below the threshold."""
-        threshold = NIST_THRESHOLD if self.mode is Mode.NIST_COMPAT else -math.log(SHARE)
+        threshold = self.threshold if self.mode is Mode.NIST_COMPAT else -math.log(SHARE)
         spectrum = fft.rfft(2.0 * sequence.bits - 1)[: self.n // 2]
         # Double precision: single would misplace a frequency near the threshold in one sequence of 10^6 bits in ten.
         power = spectrum.real**2 + spectrum.imag**2
@@ -50,7 +52,7 @@ class Spectral:
         """Judge the number of frequencies below the threshold."""
         below = int(counts[0])
         if self.mode is Mode.NIST_COMPAT:
-            mean, variance = (1 - SHARE) * self.n / 2, NIST_VARIANCE * self.n
+            mean, variance = (1 - SHARE) * self.n / 2, SHARE * (1 - SHARE) * self.n / self.divisor
         else:
             at_zero = math.erf(math.sqrt(-math.log(SHARE) / 2))
             mean = (1 - SHARE) * (self.n // 2 - 1) + at_zero

@@ -35,7 +35,7 @@ class NonOverlapping:
     """Does any of the aperiodic words of m bits occur too often or too seldom?
 
     An aperiodic word cannot overlap itself, so its non-overlapping occurrences in a block are all its occurrences and
-    one histogram of the block's m-bit windows serves all words. `nist-compat` takes the publication's variance, else the
+    one histogram of the block's m-bit windows serves all words. `nist-compat` takes the published variance, else the
     exact one. One result for each word; the results are dependent.
     """
 

@@ -22,11 +22,11 @@ FROM_BITS: Final = (
     1_059_061_760,
 )  # fmt: skip
 # SP 800-22 2.9.4: mean and variance of log2 of the distance, for L = 6 .. 16.
-NIST_MEAN: Final = (
-    5.2177052, 6.1962507, 7.1836656, 8.1764248, 9.1723243, 10.170032, 11.168765, 12.168070, 13.167693, 14.167488,
-    15.167379,
+NIST_MOMENTS: Final = (
+    (5.2177052, 2.954), (6.1962507, 3.125), (7.1836656, 3.238), (8.1764248, 3.311), (9.1723243, 3.356),
+    (10.170032, 3.384), (11.168765, 3.401), (12.168070, 3.410), (13.167693, 3.416), (14.167488, 3.419),
+    (15.167379, 3.421),
 )  # fmt: skip
-NIST_VARIANCE: Final = (2.954, 3.125, 3.238, 3.311, 3.356, 3.384, 3.401, 3.410, 3.416, 3.419, 3.421)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class Universal:
     mode: Mode
     block: int = 0
     first: int = 0
+    published: tuple[tuple[float, float], ...] = NIST_MOMENTS
 
     id: ClassVar = "bits.sp800-22.universal"
     parts: ClassVar = WHOLE
@@ -81,10 +82,9 @@ class Universal:
         length, tested = self.block_bits, self.tested_blocks
         observed = int(counts[0]) / UNIT / tested / sequences
         if self.mode is Mode.NIST_COMPAT:
-            row = length - SHORTEST_BLOCK
-            mean = NIST_MEAN[row]
-            variance = (0.7 - 0.8 / length + (4 + 32 / length) * tested ** (-3 / length) / 15) ** 2
-            variance *= NIST_VARIANCE[row] / tested
+            mean, of_one = self.published[length - SHORTEST_BLOCK]
+            factor = 0.7 - 0.8 / length + (4 + 32 / length) * tested ** (-3 / length) / 15
+            variance = factor**2 * of_one / tested
         else:
             mean, variance = distance_moments(length, tested)
         z = (observed - mean) / math.sqrt(variance / sequences)

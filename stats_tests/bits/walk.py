@@ -150,6 +150,7 @@ class RandomExcursions:
 
     n: int
     mode: Mode
+    published: tuple[tuple[float, ...], ...] = NIST_VISITS
 
     id: ClassVar = "bits.sp800-22.random-excursions"
     cells: ClassVar = 1 + len(EXCURSION_STATES) * (MOST_VISITS + 1)
@@ -181,7 +182,7 @@ class RandomExcursions:
             goodness_of_fit(
                 self.id + part,
                 table,
-                NIST_VISITS[abs(state) - 1] if published else visit_probabilities(state),
+                self.published[abs(state) - 1] if published else visit_probabilities(state),
                 labels,
                 {"cycles": cycles},
             )
