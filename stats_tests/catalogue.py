@@ -1,14 +1,10 @@
 """What the battery knows of a test before it has seen data: identity, clauses, null distribution, needs."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
-from typing import Final
 
 from stats_tests.accumulator import Accumulator
-
-NO_PARAMETERS: Final[Mapping[str, int | float | str]] = MappingProxyType({})
 
 
 class Kind(StrEnum):
@@ -74,6 +70,6 @@ class Entry:
     source: str
     minimal: Callable[[Setting], int]
     make: Callable[[Setting, int], Accumulator]
-    parameters: Mapping[str, int | float | str] = NO_PARAMETERS
+    parameters: Mapping[str, int | float | str] = field(default_factory=dict)
     primary: bool = True
     objection: Callable[[Setting], str | None] = always

@@ -40,6 +40,8 @@ class Result:
         statistic: the test statistic; None when not applicable.
         log_p: natural logarithm of the P-value, which does not underflow; ``-inf`` when the sample is impossible
             under the null distribution. None when not applicable.
+        log_p_low: natural logarithm of the probability of a statistic this small or smaller, where that would mean
+            counts that agree too well with their expectation; None where the test is two-sided already.
         null: the null distribution in words, with its parameters.
         details: further integers and floats worth printing (sample size, means, counts).
         categories: observed against expected, where a person would look at it; empty for large tables.
@@ -49,6 +51,7 @@ class Result:
     null: str
     statistic: float | None = None
     log_p: float | None = None
+    log_p_low: float | None = None
     status: Status = Status.OK
     reason: str = ""
     details: Mapping[str, int | float] = field(default_factory=lambda: NO_DETAILS)
