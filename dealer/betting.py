@@ -144,6 +144,8 @@ class Betting:
     def open_third_street(self) -> None:
         """Begin stud's first round: the bring-in is the level though it is not posted yet (AL-1)."""
         self._set_bring_in_level(self.stakes.bring_in)
+        self.bets_made = 1 if self.rules.completion_is_a_raise else 0
+        self.capped = False
         self.completing = True
         self._await_everyone()
 
@@ -202,7 +204,8 @@ class Betting:
                 totals = sorted({min(self.full + size, all_in) for size in self.sizes})
                 return [Choice(act, to, to, to - bet) for to in totals]
             case Structure.POT_LIMIT:
-                highest = min(self.level + self.in_the_middle + self.level - bet, all_in)
+                pot = sum(self.paid) + (sum(self.dead) if self.rules.pot_limit_counts_dead_money else 0)
+                highest = min(self.level + pot + self.level - bet, all_in)
             case Structure.NO_LIMIT:
                 highest = all_in
         lowest = min(self.level + self.sizes[0], highest)
@@ -211,7 +214,7 @@ class Betting:
     def _is_capped(self) -> bool:
         if self.stakes.structure is not Structure.FIXED_LIMIT:
             return False
-        if self.capped:
+        if self.capped and self.rules.cap_outlives_folds:
             return True
         return self.bets_made >= self.rules.bets_a_round and not self._raising_is_free()
 
@@ -241,7 +244,7 @@ class Betting:
         """Post the bring-in, which ends its owner's action unless somebody completes (CC-4). Return the chips."""
         adds = self.post_live(i, self.stakes.bring_in)
         self._set_bring_in_level(self._forced_level(self.stakes.bring_in, adds))
-        self.awaited[i] = self.may_raise[i] = False
+        self.awaited[i] = self.may_raise[i] = self.rules.bring_in_has_option and self.can_act(i)
         return adds
 
     def _set_bring_in_level(self, level: int) -> None:

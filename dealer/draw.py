@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from dealer.events import Post
-from dealer.house_rules import Stakes, Structure
+from dealer.house_rules import HeadsUpButton, HouseRules, Stakes, Structure
 from dealer.stub import Location
 from dealer.stud import Face, Street
 
@@ -15,26 +14,28 @@ STREETS: Final = (
 )
 DRAW: Final = "draw"
 
-Posts = Sequence[tuple[int, Post]]
+
+def usual_blinds(rules: HouseRules, players: int) -> tuple[int, int]:
+    """Return the positions, from the button's left, of the small and the big blind (PK-2)."""
+    if players > 2:
+        return 0, 1
+    match rules.heads_up_button:
+        case HeadsUpButton.SMALL_BLIND:
+            return 1, 0
+        case HeadsUpButton.BIG_BLIND:
+            return 0, 1
 
 
-def usual_blinds(players: int) -> list[tuple[int, Post]]:
-    """Return who posts, as positions from the button's left; heads-up the button is the small blind (PK-2)."""
-    small, big = (1, 0) if players == 2 else (0, 1)
-    return [(small, Post.SMALL_BLIND), (big, Post.BIG_BLIND)]
-
-
-def speaks_first(posts: Posts, players: int) -> int:
+def speaks_first(big_blinds: Sequence[int], players: int) -> int:
     """Return the position left of the big blind, of the farther one if there are two (PK-3, PK-13)."""
-    big_blinds = [i for i, post in posts if post is Post.BIG_BLIND]
     return (max(big_blinds, default=players - 1) + 1) % players
 
 
-def bet_sizes(stakes: Stakes, street: Street) -> tuple[int, ...]:
+def bet_sizes(rules: HouseRules, stakes: Stakes, street: Street) -> tuple[int, ...]:
     """Return what a bet or raise is in fixed limit, or the least it may be without one (PK-6, AL-2)."""
     match stakes.structure:
         case Structure.FIXED_LIMIT:
-            return (stakes.big_bet if street.big_bets else stakes.small_bet,)
+            return (stakes.big_bet if street.big_bets and rules.big_bets_after_the_draw else stakes.small_bet,)
         case Structure.POT_LIMIT | Structure.NO_LIMIT:
             return (stakes.big_blind,)
 

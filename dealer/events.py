@@ -21,6 +21,14 @@ class Post(Enum):
     DEAD = "dead"  # into the pot, nobody's bet (PK-12, PK-13)
 
 
+class Posting(NamedTuple):
+    """Forced money that a seat owes before the deal."""
+
+    seat: int
+    post: Post
+    amount: int
+
+
 class Posted(NamedTuple):
     """A player posted forced money, all he had if ``all_in``."""
 

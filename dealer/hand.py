@@ -21,6 +21,7 @@ from dealer.events import (
     Mucked,
     Post,
     Posted,
+    Posting,
     Protected,
     Raked,
     Reshuffled,
@@ -51,13 +52,13 @@ def start(
     stacks: Sequence[tuple[int, int]],
     *,
     button: int = 0,
-    posts: Sequence[tuple[int, Post]] | None = None,
+    posts: Sequence[Posting] | None = None,
 ) -> Hand:
     """Begin a hand between ``stacks``, pairs of seat number and chips.
 
     ``button`` is the seat that deals, occupied or not; 0 in stud, whose dealer sits before seat 1 (AL-4). ``posts``
-    are the blinds as pairs of seat and kind in the order of posting, the usual two if absent; antes are posted by
-    everyone. `ValueError` for a hand that the house does not deal.
+    is all forced money in the order of posting; if absent, everyone's ante and the usual two blinds. `ValueError` for a
+    hand that the house does not deal.
     """
     players = len(stacks)
     if not rules.fewest_players <= players <= rules.most_players:
@@ -85,17 +86,9 @@ def start(
     hand.kept_folds = frozenset()
     hand.settlement = hand.awaits = None
     hand.events = []
-    if rules.form is Form.SEVEN_CARD_STUD:
-        hand.posts = ()
-    elif posts is None:
-        hand.posts = tuple(draw.usual_blinds(players))
-    else:
-        hand.posts = tuple((hand.seats.index(seat), post) for seat, post in posts)
-    if stakes.ante:
-        for i in range(players):
-            _post(hand, i, Post.ANTE)
-    for i, post in hand.posts:
-        _post(hand, i, post)
+    hand.big_blinds = ()
+    for posting in _usual_posts(hand) if posts is None else posts:
+        _post(hand, posting)
     _deal_street(hand)
     return hand
 
@@ -206,23 +199,24 @@ def time_out(hand: Hand, *, protection_left: bool = True) -> Hand:
     need = hand.awaits
     assert isinstance(need, NeedAction), "a clock runs only for a player to act"
     acts = {choice.act for choice in need.choices}
+    rules = hand.rules
     for act in (Act.MUCK, Act.STAND_PAT):
         if act in acts:
             return apply(hand, Action(need.seat, act))
     i = hand.seats.index(need.seat)
-    new = hand
-    if Act.BRING_IN in acts:
-        new = apply(hand, Action(need.seat, Act.BRING_IN))
-    match hand.rules.time_out:
-        case TimeOut.ALL_IN_PROTECTION if protection_left and new.betting.paid[i] + new.betting.dead[i] > 0:
-            if isinstance(new.awaits, NeedAction) and new.settlement is None:
-                new = new.copy()
-                _protect(new, i)
-            return new
-        case _ if new is not hand:
-            return new
-        case _:
-            return apply(hand, Action(need.seat, Act.CHECK if Act.CHECK in acts else Act.FOLD))
+    protects = rules.time_out is TimeOut.ALL_IN_PROTECTION and protection_left and _money_in_the_pot(hand, i) > 0
+    if Act.BRING_IN in acts and (rules.protection_posts_the_bring_in or not protects):
+        hand = apply(hand, Action(need.seat, Act.BRING_IN))
+        if not protects:
+            return hand
+    if protects:
+        return _protect(hand, i)
+    return apply(hand, Action(need.seat, Act.CHECK if Act.CHECK in acts else Act.FOLD))
+
+
+def _money_in_the_pot(hand: Hand, i: int) -> int:
+    ante = 0 if hand.rules.ante_is_money_in_the_pot else hand.stakes.ante
+    return hand.betting.paid[i] + hand.betting.dead[i] - ante
 
 
 def void(hand: Hand, reason: str) -> Hand:
@@ -241,26 +235,38 @@ def void(hand: Hand, reason: str) -> Hand:
 # --- forced money and the deal
 
 
-def _post(hand: Hand, i: int, post: Post) -> None:
-    betting, stakes = hand.betting, hand.stakes
-    match post:
+def _usual_posts(hand: Hand) -> list[Posting]:
+    stakes = hand.stakes
+    posts = [Posting(seat, Post.ANTE, stakes.ante) for seat in hand.seats if stakes.ante]
+    if hand.rules.form is Form.FIVE_CARD_DRAW:
+        small, big = draw.usual_blinds(hand.rules, len(hand.seats))
+        posts.append(Posting(hand.seats[small], Post.SMALL_BLIND, stakes.small_blind))
+        posts.append(Posting(hand.seats[big], Post.BIG_BLIND, stakes.big_blind))
+    return posts
+
+
+def _post(hand: Hand, posting: Posting) -> None:
+    """Take what is owed, or what there is of it; a player without chips left posts nothing more (AL-10, PK-19)."""
+    i = hand.seats.index(posting.seat)
+    betting = hand.betting
+    match posting.post:
         case Post.ANTE:
-            amount = betting.post_ante(i, stakes.ante)
+            amount = betting.post_ante(i, posting.amount)
         case Post.DEAD:
-            amount = betting.post_dead(i, stakes.small_blind)
-        case Post.SMALL_BLIND:
-            amount = betting.post_live(i, stakes.small_blind)
-        case Post.BIG_BLIND | Post.LIVE_POST:
-            amount = betting.post_live(i, stakes.big_blind)
+            amount = betting.post_dead(i, posting.amount)
+        case Post.SMALL_BLIND | Post.BIG_BLIND | Post.LIVE_POST:
+            amount = betting.post_live(i, posting.amount)
+    if posting.post is Post.BIG_BLIND:
+        hand.big_blinds = (*hand.big_blinds, i)
     if amount:
-        hand.record(Posted(hand.seats[i], post, amount, betting.stacks[i] == 0))
+        hand.record(Posted(posting.seat, posting.post, amount, betting.stacks[i] == 0))
 
 
 def _deal_street(hand: Hand) -> None:
     street = hand.streets[hand.street]
     players = hand.betting.players_in()
     if hand.rules.form is Form.SEVEN_CARD_STUD and hand.street == stud.SEVENTH:
-        match stud.river(hand.stub, hand.burns, len(players)):
+        match stud.river(hand.rules, hand.stub, hand.burns, len(players)):
             case stud.River.FROM_BURNS_AND_STUB:
                 _need_shuffle(hand, tuple(sorted((*hand.burns, *hand.stub.rest()))))
                 return
@@ -269,8 +275,13 @@ def _deal_street(hand: Hand) -> None:
                 return
             case stud.River.FROM_THE_STUB:
                 pass
-    places = [(None, Face.BURN)] if street.burn else []
-    _need_cards(hand, [*places, *((hand.seats[i], face) for face in street.faces for i in players)])
+    places: list[tuple[int | None, Face]] = []
+    if street.burn and hand.stub.left > len(players):
+        places.append((None, Face.BURN))
+    at_a_time = hand.rules.cards_at_a_time
+    for n in range(0, len(street.faces), at_a_time):
+        places += [(hand.seats[i], face) for i in players for face in street.faces[n : n + at_a_time]]
+    _need_cards(hand, places)
 
 
 def _need_cards(hand: Hand, places: Sequence[tuple[int | None, Face]]) -> None:
@@ -335,9 +346,9 @@ def _open_round(hand: Hand) -> None:
     betting = hand.betting
     street = hand.streets[hand.street]
     if hand.rules.form is Form.FIVE_CARD_DRAW:
-        sizes = draw.bet_sizes(hand.stakes, street)
+        sizes = draw.bet_sizes(hand.rules, hand.stakes, street)
         if hand.street == 0:
-            first = draw.speaks_first(hand.posts, len(hand.seats))
+            first = draw.speaks_first(hand.big_blinds, len(hand.seats))
             betting.open_on_blinds(sizes)
         else:
             first = 0
@@ -347,8 +358,9 @@ def _open_round(hand: Hand) -> None:
         betting.open_third_street()
         hand.bring_in_due = True
     else:
-        boards = {i: hand.up[i] + hand.community for i in betting.players_in()}
-        first = stud.speaks_first(hand.rules, boards)
+        shared = hand.community if hand.rules.community_card_counts_for_first_to_act else ()
+        boards = {i: hand.up[i] + shared for i in betting.players_in()}
+        first = stud.first_on(hand.street, hand.rules, boards, before=hand.first_to_act)
         betting.open_round(stud.bet_sizes(hand.rules, hand.stakes, hand.street, boards))
     while not betting.still_in[first]:
         first = (first + 1) % len(hand.seats)
@@ -412,6 +424,9 @@ def _record_act(hand: Hand, i: int, act: Act, adds: int) -> None:
 
 def _fold(hand: Hand, i: int) -> None:
     hand.betting.fold(i)
+    if hand.street == stud.FOURTH and not hand.rules.open_pair_outlives_fold and len(hand.betting.sizes) > 1:
+        boards = {j: hand.up[j] for j in hand.betting.players_in()}
+        hand.betting.sizes = stud.bet_sizes(hand.rules, hand.stakes, hand.street, boards)
     _record_act(hand, i, Act.FOLD, 0)
 
 
@@ -420,11 +435,14 @@ def _bring_in(hand: Hand, i: int) -> None:
     _record_act(hand, i, Act.BRING_IN, hand.betting.post_bring_in(i))
 
 
-def _protect(hand: Hand, i: int) -> None:
-    hand.betting.protect(i)
-    hand.record(Protected(hand.seats[i]))
-    assert isinstance(hand.awaits, NeedAction), "protection comes at somebody's turn"
-    _next_turn(hand, hand.seats.index(hand.awaits.seat))
+def _protect(hand: Hand, i: int) -> Hand:
+    if not isinstance(hand.awaits, NeedAction) or not hand.betting.can_act(i):
+        return hand  # the bring-in just posted for him put him all-in, or ended the round
+    new = hand.copy()
+    new.betting.protect(i)
+    new.record(Protected(new.seats[i]))
+    _next_turn(new, hand.seats.index(hand.awaits.seat))
+    return new
 
 
 def _end_round(hand: Hand) -> None:

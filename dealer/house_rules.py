@@ -56,6 +56,13 @@ class EqualBoards(Enum):
     HIGHEST_CARD_BY_SUIT = "highest_card_by_suit"
 
 
+class SeventhStreetFirst(Enum):
+    """Who speaks first on seventh street (CC-7)."""
+
+    BEST_UPCARDS = "best_upcards"
+    AS_ON_SIXTH = "as_on_sixth"
+
+
 class OpenPair(Enum):
     """What an open pair on fourth street allows."""
 
@@ -106,11 +113,18 @@ class OddChip(Enum):
     ALL_TO_LEFT_OF_DEALER = "all_to_left_of_dealer"  # the whole remainder to one winner
 
 
-class CheckedDown(Enum):
-    """Who shows first when the last round was checked (CC-13, LS-7)."""
+class OddHalf(Enum):
+    """Which half of a split pot is the greater one when it does not divide (LS-12)."""
 
-    FIRST_TO_ACT = "first_to_act"
-    LEFT_OF_DEALER = "left_of_dealer"
+    HIGH = "high"
+    LOW = "low"
+
+
+class ShowingOrder(Enum):
+    """Who shows first when the last round was checked; else the last bettor or raiser; then clockwise (CC-13, LS-7)."""
+
+    FROM_THE_FIRST_TO_ACT = "from_the_first_to_act"
+    FROM_THE_DEALERS_LEFT = "from_the_dealers_left"
 
 
 class Muck(Enum):
@@ -146,6 +160,20 @@ class Button(Enum):
 
     NONE = "none"  # stud: the dealer sits before seat 1 (AL-4)
     MOVES = "moves"
+
+
+class HeadsUpButton(Enum):
+    """Which blind the button posts between two players (PK-2)."""
+
+    SMALL_BLIND = "small_blind"
+    BIG_BLIND = "big_blind"
+
+
+class Newcomer(Enum):
+    """How a player who has taken a seat comes into the game (LS-10, PK-11, AL-21)."""
+
+    NEXT_HAND = "next_hand"
+    POSTS_A_LIVE_BIG_BLIND_OR_WAITS = "posts_a_live_big_blind_or_waits"
 
 
 class MissedBlinds(Enum):
@@ -193,6 +221,7 @@ class HouseRules:
     """One game of one house. A default is the reading that all houses share; a room's file says what it decides."""
 
     name: str
+    room: str
     title: str
     form: Form
     stakes: tuple[Stakes, ...]
@@ -206,40 +235,55 @@ class HouseRules:
     low_straight: bool = True
     suited_low_straight: SuitedLowStraight = SuitedLowStraight.STRAIGHT_FLUSH
 
-    # Stud: third street, and who speaks first
+    # Stud: third street
     board: Board = Board.LOW_CARD_BRINGS_IN
     suits_low_to_high: str = "cdhs"
     may_open_for_full_bet: bool = True
+    bring_in_has_option: bool = False
     completion: Completion = Completion.SMALL_BET
     completion_is_a_raise: bool = False
+    # Stud: later streets
     equal_boards: EqualBoards = EqualBoards.NEAREST_DEALERS_LEFT
+    seventh_street_first: SeventhStreetFirst = SeventhStreetFirst.BEST_UPCARDS
     open_pair_on_fourth: OpenPair = OpenPair.NOTHING
+    open_pair_outlives_fold: bool = True
+    short_deck_counts_the_burn: bool = True
+    community_card_counts_for_first_to_act: bool = True
 
     # Draw
+    heads_up_button: HeadsUpButton = HeadsUpButton.SMALL_BLIND
+    cards_at_a_time: int = 1
     most_discards: int = 5
     big_blind_is_a_bet: bool = True
+    big_bets_after_the_draw: bool = True
+    pot_limit_counts_dead_money: bool = True
 
     # Betting
     raises_a_round: int = 3
     raise_cap: RaiseCap = RaiseCap.ALWAYS
+    cap_outlives_folds: bool = True
     short_all_in: ShortAllIn = ShortAllIn.HALF_A_BET
     after_short_all_in: AfterShortAllIn = AfterShortAllIn.ACTUAL_TOTAL
     short_forced_bet: ShortForcedBet = ShortForcedBet.FULL_AMOUNT
     fold_out_of_turn: bool = False
 
     # Showdown and payment
-    checked_down: CheckedDown = CheckedDown.FIRST_TO_ACT
+    showing_order: ShowingOrder = ShowingOrder.FROM_THE_FIRST_TO_ACT
     muck: Muck = Muck.IF_IT_CANNOT_WIN
     odd_chip: OddChip = OddChip.LEFT_OF_DEALER
+    odd_half: OddHalf = OddHalf.HIGH
     rake: Rake | None = None
 
     # Table
     buy_in: BuyIn = BuyIn.AT_LEAST_THE_TABLES_AMOUNT
     ante_posting: AntePosting = AntePosting.WHEN_SEATED
+    newcomer: Newcomer = Newcomer.NEXT_HAND
     button: Button = Button.NONE
     missed_blinds: MissedBlinds = MissedBlinds.NONE
     clock: Clock = Clock()
     time_out: TimeOut = TimeOut.CHECK_OR_FOLD
+    ante_is_money_in_the_pot: bool = True
+    protection_posts_the_bring_in: bool = True
     protections_per_day: int | None = None
     # Seconds for players' own seeds before a hand, and until a hand whose cards cannot be had is void (AL-22).
     seed_window_s: int = 3

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from dealer.house_rules import Rake
+from dealer.house_rules import OddHalf, Rake
 
 
 class Layer(NamedTuple):
@@ -56,6 +56,11 @@ def shares(total: int, winners: Sequence[int]) -> dict[int, int]:
     return {i: each + (place < odd) for place, i in enumerate(winners)}
 
 
-def halves(total: int) -> tuple[int, int]:
-    """Split a pot for high and low; the odd chip goes to high (LS-12)."""
-    return total - total // 2, total // 2
+def halves(total: int, odd_half: OddHalf) -> tuple[int, int]:
+    """Split a pot for high and low; the odd chip goes to the half that the house names (LS-12)."""
+    less = total // 2
+    match odd_half:
+        case OddHalf.HIGH:
+            return total - less, less
+        case OddHalf.LOW:
+            return less, total - less

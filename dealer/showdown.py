@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from dealer.house_rules import CheckedDown, HouseRules, Muck, OddChip
+from dealer.house_rules import HouseRules, Muck, OddChip, ShowingOrder
 from dealer.pot import Layer, halves, rakes, shares
 from dealer.ranking import EightOrBetter, Ranking, Razz, low_rank
 from dealer.stud import by_suit
@@ -47,7 +47,7 @@ def settle(
     for index in range(len(pots) - 1, -1, -1):
         members = pots[index].members
         total = pots[index].total - taken[index]
-        for side, amount, ranking, value in _sides(total, rankings, values, members):
+        for side, amount, ranking, value in _sides(rules, total, rankings, values, members):
             best = max(v for i in members if (v := value[i]) is not None)
             winners = [i for i in members if value[i] == best]
             if len(winners) > 1:
@@ -66,6 +66,7 @@ def settle(
 
 
 def _sides(
+    rules: HouseRules,
     total: int,
     rankings: Sequence[Ranking],
     values: Sequence[Mapping[int, int | None]],
@@ -77,7 +78,7 @@ def _sides(
     high, low = rankings
     if all(values[1][i] is None for i in members):
         return [("high", total, high, values[0])]
-    to_high, to_low = halves(total)
+    to_high, to_low = halves(total, rules.odd_half)
     return [("high", to_high, high, values[0]), ("low", to_low, low, values[1])]
 
 
@@ -115,10 +116,10 @@ def _five(rules: HouseRules, ranking: Ranking, cards: Sequence[int]) -> list[tup
 
 def _showing_order(rules: HouseRules, pots: Sequence[Layer], aggressor: int | None, first_to_act: int) -> list[int]:
     """Return positions in the order of showing: pot by pot from the last side pot, clockwise in each (CC-13, AL-17)."""
-    match rules.checked_down:
-        case CheckedDown.FIRST_TO_ACT:
+    match rules.showing_order:
+        case ShowingOrder.FROM_THE_FIRST_TO_ACT:
             otherwise = first_to_act
-        case CheckedDown.LEFT_OF_DEALER:
+        case ShowingOrder.FROM_THE_DEALERS_LEFT:
             otherwise = 0
     order: dict[int, None] = {}
     for pot in reversed(pots):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
-from dealer.house_rules import Board, EqualBoards, HouseRules, OpenPair, Stakes
+from dealer.house_rules import Board, EqualBoards, HouseRules, OpenPair, SeventhStreetFirst, Stakes
 from dealer.ranking import low_rank
 from dealer.stub import Location, Stub
 
@@ -76,6 +76,15 @@ def speaks_first(rules: HouseRules, boards: Mapping[int, Sequence[int]]) -> int:
             return max(equal, key=lambda i: max(by_suit(rules, card) for card in boards[i]))
 
 
+def first_on(street: int, rules: HouseRules, boards: Mapping[int, Sequence[int]], *, before: int) -> int:
+    """Return the position that speaks first on a street from fourth on; ``before`` did so on the last one (CC-7)."""
+    match rules.seventh_street_first:
+        case SeventhStreetFirst.AS_ON_SIXTH if street == SEVENTH:
+            return before
+        case _:
+            return speaks_first(rules, boards)
+
+
 def by_suit(rules: HouseRules, card: int) -> tuple[int, int]:
     """Return a card's place by rank, ace high, then by the house's order of suits."""
     return card >> 2, rules.suits_low_to_high.index("cdhs"[card & 3])
@@ -102,9 +111,9 @@ class River(Enum):
     COMMUNITY_FROM_BURNS = "community_from_burns"
 
 
-def river(stub: Stub, burns: Sequence[Location], players: int) -> River:
+def river(rules: HouseRules, stub: Stub, burns: Sequence[Location], players: int) -> River:
     """Decide whether the deck can serve everyone left on seventh street, judged before the burn (CC-10, CC-11)."""
-    if stub.left >= players + 1:
+    if stub.left >= players + rules.short_deck_counts_the_burn:
         return River.FROM_THE_STUB
     if len(burns) + stub.left >= players:
         return River.FROM_BURNS_AND_STUB
