@@ -36,8 +36,8 @@ class Generator:
     """An SP 800-90A CTR_DRBG (AES-256, with derivation function) that keeps itself seeded. Safe to share among threads.
 
     Figures for metrics, all of this process: `requests` to the DRBG, `reseeds` (the first seeding not counted),
-    `bytes_generated`, `output_samples` that went through the output alarm, `startup_s` that the start-up tests took,
-    and `failure`, the message of what stopped it, None while it runs. Each source counts its own samples.
+    `bytes` given out, `health_tested` bytes that went through the output alarm, `startup_s` that the start-up tests
+    took, and `failure`, the message of what stopped it, None while it runs. Each source counts its own samples.
 
     Args:
         sources: at least one; each is asked at every seeding, and each must deliver.
@@ -82,7 +82,7 @@ class Generator:
         raise TypeError("a generator's state is never copied or sent to another process")
 
     @property
-    def output_samples(self) -> int:
+    def health_tested(self) -> int:
         """Return how many bytes of output have gone through the output alarm."""
         return self._output_tests.samples
 
@@ -149,7 +149,7 @@ class Generator:
         self._seeded_at = 0.0
         # On output the tests are no measure of entropy: they notice a generator that has got stuck.
         self._output_tests = HealthTests(min_entropy=8, alarm_exponent=ALARM_EXPONENT)
-        self.requests = self.reseeds = self.bytes_generated = 0
+        self.requests = self.reseeds = self.bytes = 0
         self.startup_s = 0.0
 
     def _instantiate(self) -> CtrDrbg:
@@ -184,7 +184,7 @@ class Generator:
         except HealthTestTripped as tripped:
             raise HealthTestFailed(f"output of the generator: {tripped}") from tripped
         self.requests += 1
-        self.bytes_generated += n
+        self.bytes += n
         return output
 
 

@@ -1,7 +1,8 @@
 """Known-answer tests of what randomness rests on, run at start and on demand.
 
-The answers are NIST's (CAVP), one for each mechanism and way of use; `self_test_vectors.json` lies beside this file.
-A self-test that fails stops the generator: a machine that computes wrongly must not shuffle.
+The answers for the DRBG are NIST's (CAVP), one for each mechanism and way of use, in `self_test_vectors.json` beside
+this file; that for a sealed deck is the hand protocol's. A self-test that fails stops the generator: a machine that
+computes wrongly must not shuffle.
 """
 
 import json
@@ -13,6 +14,8 @@ from typing import Literal, NamedTuple, cast
 from rngsvc.drbg import CtrDrbg, Drbg, HmacDrbg
 from rngsvc.entropy import GeneratorFailed
 from rngsvc.health_tests import HealthTests, HealthTestTripped
+from rngsvc.protocol.card_seal import cards_root, salts, seal
+from rngsvc.protocol.derivation import permute
 
 
 class SelfTestFailed(GeneratorFailed):
@@ -34,7 +37,7 @@ def run_self_tests(more: Iterable[SelfTest] = ()) -> list[str]:
         SelfTestFailed: names the first test that gave another answer, or that could not be run.
     """
     passed = []
-    for test in (*_known_answers(), *_HEALTH_TESTS, *more):
+    for test in (*_known_answers(), *_HEALTH_TESTS, _SEALED_DECK, *more):
         try:
             computed = test.compute()
         except Exception as error:
@@ -93,6 +96,17 @@ def _trips_at(samples: bytes) -> int | None:
             return i + 1
     return None
 
+
+def _sealed_deck() -> str:
+    seed, context = bytes(range(48)), bytes.fromhex("756b12b0eb1ef7fbce42191ffc38704100283d620f3fb47803e763010ba750df")
+    order, _used = permute(seed, context, 0, range(52))
+    return cards_root(0, seal(0, order, salts(seed, context, 0, 52))).hex()
+
+
+# The root covers the order and every salt: key derivation, byte stream, shuffle and card seal are all behind it.
+_SEALED_DECK = SelfTest(
+    "rs1, a sealed deck", _sealed_deck, "012d0754145e3f726c807552ecdc85b1ac6ed4428599b4470e48dbac88fbd8c1"
+)
 
 _HEALTH_TESTS = (
     SelfTest("repetition count trips at its cutoff", lambda: _trips_at(b"ab" + b"c" * 9), 8),

@@ -12,7 +12,7 @@ from rngsvc.self_test import SelfTest, SelfTestFailed, run_self_tests
 @pytest.mark.requirement("R23")
 def test_all_pass_and_are_named() -> None:
     names = run_self_tests()
-    assert len(names) == len(set(names)) == 8
+    assert len(names) == len(set(names)) == 9
     for mechanism in ("CTR_DRBG-AES-256-df", "CTR_DRBG-AES-256-no-df", "HMAC_DRBG-SHA-256", "HMAC_DRBG-SHA-512"):
         assert any(name.startswith(mechanism) for name in names)
 
@@ -35,9 +35,11 @@ def test_one_wrong_digit_in_an_answer_is_noticed(at: int, monkeypatch: pytest.Mo
         (drbg.hmac, "digest", lambda key, message, name: bytes(64), "HMAC_DRBG-SHA-256.*: wrong answer"),
         (health_tests.RepetitionCount, "feed", lambda self, samples: None, "repetition count.*: wrong answer"),
         (health_tests.AdaptiveProportion, "feed", lambda self, samples: None, "adaptive proportion.*: wrong answer"),
+        (self_test, "permute", lambda seed, context, k, items: (list(items), 52), "rs1, a sealed deck: wrong answer"),
+        (self_test, "salts", lambda seed, context, k, n: bytes(16 * n), "rs1, a sealed deck: wrong answer"),
         (drbg.CtrDrbg, "generate", lambda self: b"", "CTR_DRBG-AES-256-df: could not be run: TypeError"),
     ],
-    ids=["derivation", "update", "hmac", "repetition", "proportion", "crash"],
+    ids=["derivation", "update", "hmac", "repetition", "proportion", "shuffle", "salts", "crash"],
 )
 def test_a_part_that_computes_wrongly_is_noticed(
     module: object, name: str, broken: object, message: str, monkeypatch: pytest.MonkeyPatch
