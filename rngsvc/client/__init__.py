@@ -1,7 +1,7 @@
 """The caller's side of `rngsvc`: a client that returns only what it has verified.
 
 `Client` is for asyncio, `SyncClient` for everybody else. How a game server uses them: `docs/game-server.md`. Their
-errors are in `rngsvc.client.errors`: a `CallFailed` is no answer, an `UnprovenAnswer` is a false one.
+errors are in `rngsvc.client.errors`: a `CallFailed` is no answer, an `Unproven` is a false one.
 """
 
 from rngsvc.client.audit import Bits, Numbers, OpenedHand, Sample, SampleSummary, Shuffles
@@ -9,10 +9,10 @@ from rngsvc.client.blocking import SyncClient, SyncHand, SyncSample, SyncTable
 from rngsvc.client.calls import Credentials
 from rngsvc.client.client import Client
 from rngsvc.client.connection import Consistency
-from rngsvc.client.errors import CallFailed, UnprovenAnswer
-from rngsvc.client.evidence import Close, Draw, HandEvidence, Opening, Shuffle
+from rngsvc.client.errors import CallFailed, Unproven
 from rngsvc.client.log_view import Logged, SignedCheckpoint
 from rngsvc.client.table import Hand, Table
+from rngsvc.proven_hand import Close, Draw, Opening, ProvenHand, Shuffle
 
 __all__ = [
     "Bits",
@@ -23,11 +23,11 @@ __all__ = [
     "Credentials",
     "Draw",
     "Hand",
-    "HandEvidence",
     "Logged",
     "Numbers",
     "OpenedHand",
     "Opening",
+    "ProvenHand",
     "Sample",
     "SampleSummary",
     "Shuffle",
@@ -38,5 +38,5 @@ __all__ = [
     "SyncSample",
     "SyncTable",
     "Table",
-    "UnprovenAnswer",
+    "Unproven",
 ]

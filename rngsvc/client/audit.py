@@ -10,13 +10,13 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from rngsvc.client.connection import Connection
 from rngsvc.client.errors import AnswerMalformed, EntryMismatch, RevealMismatch, SampleMismatch
-from rngsvc.client.evidence import HandEvidence, entry_of, rederive
 from rngsvc.client.log_view import Logged, split_hashes
-from rngsvc.client.table import evidence_from
+from rngsvc.client.table import proven_from
 from rngsvc.protocol.commitment import commit
 from rngsvc.protocol.entries import AuditEntry, IntegrityEntry, SampleEntry
 from rngsvc.protocol.errors import ProofError
 from rngsvc.protocol.escrow import escrow_info, open_seed
+from rngsvc.proven_hand import ProvenHand, entry_of, rederive
 from rngsvc.v1 import audit_pb2
 
 MAX_CHUNK_BYTES = 1024 * 1024
@@ -158,7 +158,7 @@ class Sample:
 class OpenedHand:
     """A closed hand with its leaves; contributed ``seeds`` by number, b"" for an absent contributor."""
 
-    evidence: HandEvidence
+    proven: ProvenHand
     seeds: tuple[bytes, ...]
 
     def rederive(self, auditor: X25519PrivateKey | None = None) -> bytes:
@@ -166,7 +166,7 @@ class OpenedHand:
 
         Under escrow ``auditor`` opens it. Raises RevealMismatch, or ProofError if the key does not open the escrow.
         """
-        hand = self.evidence
+        hand = self.proven
         assert hand.close is not None, "only closed hands are opened"
         seed = hand.close.seed
         if hand.close.escrow is not None:
@@ -208,16 +208,16 @@ class Audit:
         """Fetch what is needed to re-derive a closed hand."""
         request = audit_pb2.OpenHandRequest(table=table, seq=seq)
         answer = await self._connection.caller.repeatable(self._service.OpenHand, request)
-        evidence = await evidence_from(self._connection, table, seq, answer.entries)
-        if evidence.close is None:
+        proven, _ = await proven_from(self._connection, table, seq, answer.entries)
+        if proven.close is None:
             raise AnswerMalformed("entries: must end with the hand's close")
-        if (answer.seed or None, answer.escrow or None) != (evidence.close.seed, evidence.close.escrow):
+        if (answer.seed or None, answer.escrow or None) != (proven.close.seed, proven.close.escrow):
             raise RevealMismatch("the reveal is not that of the close entry")
-        if tuple(answer.contributed_seeds) != evidence.close.seeds:
+        if tuple(answer.contributed_seeds) != proven.close.seeds:
             raise RevealMismatch("the contributed seeds are not those of the close entry")
         for each in answer.shuffles:
-            evidence.learned(each.k, split_hashes(each.leaves, "leaves"))
-        return OpenedHand(evidence, evidence.close.seeds)
+            proven.learned(each.k, split_hashes(each.leaves, "leaves"))
+        return OpenedHand(proven, proven.close.seeds)
 
     async def record_verdict(
         self,

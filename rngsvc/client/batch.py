@@ -10,10 +10,10 @@ from typing import TypeVar
 from rngsvc.client.calls import failure_in_batch
 from rngsvc.client.connection import Connection
 from rngsvc.client.errors import AnswerMalformed, CallFailed
-from rngsvc.client.evidence import Close, Contributions, Opening, Shuffle
 from rngsvc.client.table import OUTCOMES, Hand, Table, contribution_messages
 from rngsvc.protocol.card_seal import SALT_BYTES
 from rngsvc.protocol.commitment import HASH_BYTES
+from rngsvc.proven_hand import Close, Contributions, Opening, Shuffle
 from rngsvc.v1 import shuffle_pb2
 
 T = TypeVar("T")
@@ -92,7 +92,7 @@ async def open_all(
         hand, k, places = wanted[position]
         end = start + len(places)
         salts = answer.salts[SALT_BYTES * start : SALT_BYTES * end]
-        results[position] = hand.evidence.opened(k, places, answer.items[start:end], salts)
+        results[position] = hand.proven.opened(k, places, answer.items[start:end], salts)
         start = end
     return _whole(results)
 

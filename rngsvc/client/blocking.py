@@ -13,11 +13,11 @@ from rngsvc.client.calls import DEFAULT_TIMEOUT_S, BlockingTransport, Credential
 from rngsvc.client.client import Client
 from rngsvc.client.connection import Consistency
 from rngsvc.client.errors import CallFailed
-from rngsvc.client.evidence import Close, Contributions, Opening, Shuffle
 from rngsvc.client.log_reader import LogReader, Run
 from rngsvc.client.log_view import SignedCheckpoint
 from rngsvc.client.table import Hand, Table
 from rngsvc.protocol.entries import Location
+from rngsvc.proven_hand import Close, Contributions, Opening, Shuffle
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,7 +36,7 @@ def _blocking(
     """Return the blocking form of a coroutine method, with its parameters, answer and documentation."""
 
     @wraps(method)
-    def blocks(self: Any, *args: P.args, **kwargs: P.kwargs) -> T:
+    def blocks(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return complete(method(self.inner, *args, **kwargs))
 
     return blocks

@@ -8,12 +8,12 @@ from rngsvc.client.audit import Audit
 from rngsvc.client.calls import DEFAULT_TIMEOUT_S, AioTransport, Caller, Credentials, Transport
 from rngsvc.client.connection import Connection, Consistency
 from rngsvc.client.errors import CallFailed
-from rngsvc.client.evidence import Close, Contributions, Opening, Shuffle, entry_of
 from rngsvc.client.log_reader import LogReader
 from rngsvc.client.log_view import SignedCheckpoint, TrustedLog
 from rngsvc.client.table import Hand, Table, fetch_hand
 from rngsvc.protocol.entries import TableEntry
 from rngsvc.protocol.signed_note import NoteKey
+from rngsvc.proven_hand import Close, Contributions, Opening, Shuffle, entry_of
 from rngsvc.v1 import shuffle_pb2
 
 MODES = {"shoe": shuffle_pb2.MODE_SHOE, "full": shuffle_pb2.MODE_FULL}
@@ -47,7 +47,7 @@ class Client:
         ``log_key`` is the log's verifier key (name+id+key), or several during a change of key. ``credentials`` may be
         left out on loopback only. ``known_checkpoint`` is the signed note that an earlier run kept
         (`newest_checkpoint`): with it a log that was rolled back or forked since is refused. ``timeout_s`` holds for
-        each call with its retries. Raises CallFailed, UnprovenAnswer, or ValueError for a malformed key or target.
+        each call with its retries. Raises CallFailed, Unproven, or ValueError for a malformed key or target.
         """
         transport = AioTransport(target, credentials)
         return await cls.over(
@@ -139,13 +139,13 @@ class Client:
 
     async def table(self, table: bytes) -> Table:
         """Return a table that has at least one reserved hand. Raises NotFound."""
-        evidence = await fetch_hand(self.connection, table, 1)
-        return Table(self.connection, evidence.table_logged)
+        _, logged = await fetch_hand(self.connection, table, 1)
+        return Table(self.connection, logged[0])
 
     async def hand(self, table: bytes, seq: int) -> Hand:
         """Return a hand as far as it has come, from the log: so a restarted game server goes on."""
-        evidence = await fetch_hand(self.connection, table, seq)
-        return Hand(Table(self.connection, evidence.table_logged), evidence)
+        proven, logged = await fetch_hand(self.connection, table, seq)
+        return Hand(Table(self.connection, logged[0]), proven, logged)
 
     # --- Many tables in one call ---
 

@@ -76,7 +76,7 @@ class Connection:
     # --- Entries ---
 
     async def logged(self, message: log_pb2.LoggedEntry) -> Logged:
-        """Return the entry of an answer once it is proven to be in the log. Raises UnprovenAnswer."""
+        """Return the entry of an answer once it is proven to be in the log. Raises Unproven."""
         checkpoint = self.log.checkpoint(message.checkpoint)
         logged = self.log.logged(message.index, message.entry, message.proof, checkpoint)
         await self.see(checkpoint)

@@ -1,13 +1,50 @@
 """What a caller can meet, in two families by who must act.
 
-`CallFailed`: the service answered with an error, or not at all; nothing was learnt. `UnprovenAnswer`: the service did
+`CallFailed`: the service answered with an error, or not at all; nothing was learnt. `Unproven`: the service did
 answer, but its answer does not show what it must; it is evidence, not an answer, and is never returned. The first is
 for the caller's retry and alarm rules; the second is for his auditor.
 """
 
 from dataclasses import dataclass
 
-from rngsvc.protocol.errors import ProofError
+from rngsvc.proven_hand import (
+    ContextMismatch,
+    ContributionMismatch,
+    EntryMismatch,
+    LeavesMismatch,
+    OpeningMismatch,
+    RevealMismatch,
+    StepMismatch,
+    Unproven,
+)
+
+__all__ = [
+    "AnswerMalformed",
+    "CallFailed",
+    "CheckpointRejected",
+    "ContextMismatch",
+    "ContributionMismatch",
+    "EntryMismatch",
+    "InclusionUnproven",
+    "InvalidRequest",
+    "LeavesMismatch",
+    "LogBroken",
+    "LogForked",
+    "LogRolledBack",
+    "NotFound",
+    "OpeningMismatch",
+    "OutcomeUnknown",
+    "PermissionDenied",
+    "Refused",
+    "RevealMismatch",
+    "SampleMismatch",
+    "ServiceBroken",
+    "ServiceStopped",
+    "StepMismatch",
+    "Unavailable",
+    "Unproven",
+    "Violation",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,55 +111,23 @@ class ServiceBroken(CallFailed):
     """The service failed in a way that its interface does not foresee."""
 
 
-class UnprovenAnswer(ProofError):
-    """An answer that does not show what it must: evidence against the service or the way there, so keep it."""
-
-
-class AnswerMalformed(UnprovenAnswer):
+class AnswerMalformed(Unproven):
     """A part of the answer is missing, has the wrong length, or cannot be read."""
 
 
-class CheckpointRejected(UnprovenAnswer):
+class CheckpointRejected(Unproven):
     """The checkpoint is malformed, of another log, or not signed by the log's key."""
 
 
-class InclusionUnproven(UnprovenAnswer):
+class InclusionUnproven(Unproven):
     """The entry is not shown to be in the log at the index that the answer gives."""
 
 
-class EntryMismatch(UnprovenAnswer):
-    """The logged entry does not say what was asked; ``member`` is the one that differs."""
-
-    def __init__(self, member: str, expected: object, found: object) -> None:
-        super().__init__(f"the logged entry's {member} is {found!r} where {expected!r} was due")
-        self.member = member
-
-
-class ContextMismatch(UnprovenAnswer):
-    """The sealed context does not follow from the commitment, the promises and the contributions that were logged."""
-
-
-class LeavesMismatch(UnprovenAnswer):
-    """The leaves of a shuffle do not give its sealed root."""
-
-
-class ContributionMismatch(UnprovenAnswer):
-    """A contribution that was given is not the one that went into the shuffle."""
-
-
-class OpeningMismatch(UnprovenAnswer):
-    """An opening is not what was sealed at its place, or not what was asked."""
-
-
-class RevealMismatch(UnprovenAnswer):
-    """What a close or an auditor's opening reveals does not give the commitment, or not the deck that was dealt."""
-
-
-class SampleMismatch(UnprovenAnswer):
+class SampleMismatch(Unproven):
     """A sample's data are not those that its last message sums up."""
 
 
-class LogBroken(UnprovenAnswer):
+class LogBroken(Unproven):
     """Two signed checkpoints that cannot both be of one append-only log.
 
     ``held`` is the one that was trusted before, ``offered`` the new one, both as signed notes: together they are

@@ -12,11 +12,12 @@ from typing import Final
 
 from rngsvc.client.errors import AnswerMalformed, CheckpointRejected, InclusionUnproven, LogForked
 from rngsvc.protocol.checkpoint import verify_checkpoint
-from rngsvc.protocol.entries import Entry, HandEntry, parse_entry
+from rngsvc.protocol.entries import HandEntry, parse_entry
 from rngsvc.protocol.errors import MalformedError, ProofError
 from rngsvc.protocol.merkle import leaf_hash, verify_consistency, verify_inclusion
 from rngsvc.protocol.signed_note import NoteKey
 from rngsvc.protocol.tlog_proof import TlogProof
+from rngsvc.proven_hand import Placed
 
 HASH_BYTES: Final = 32
 _REMEMBERED_NOTES: Final = 64
@@ -32,16 +33,12 @@ class SignedCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
-    """An entry that is proven to be number ``index`` of the tree of ``checkpoint``.
+class Logged(Placed):
+    """An entry that is proven to stand at its place in the tree of ``checkpoint``.
 
-    ``raw`` are its bytes in the log, ``leaf`` their leaf hash, ``proof`` the hashes from its sibling upwards.
+    ``proof`` are the hashes from its leaf's sibling upwards.
     """
 
-    index: int
-    raw: bytes
-    entry: Entry
-    leaf: bytes
     proof: tuple[bytes, ...]
     checkpoint: SignedCheckpoint
 

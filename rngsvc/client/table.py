@@ -9,9 +9,10 @@ from itertools import pairwise
 
 from rngsvc.client.connection import Connection, chain_in
 from rngsvc.client.errors import AnswerMalformed, EntryMismatch, OpeningMismatch, Refused
-from rngsvc.client.evidence import Close, Contributions, HandEvidence, Opening, Shuffle, entry_of
 from rngsvc.client.log_view import Logged, TableChain, split_hashes
+from rngsvc.client.receipts import receipt_of, restore_from
 from rngsvc.protocol.entries import Location, ReserveEntry, TableEntry
+from rngsvc.proven_hand import Close, Contributions, Opening, ProvenHand, Shuffle, entry_of
 from rngsvc.v1 import log_pb2, shuffle_pb2
 
 OUTCOMES = {
@@ -68,7 +69,7 @@ class Table:
             raise AnswerMalformed(f"commitments: must be {count} of them, not {len(entry.commitments)}")
         chain_in(self.chain, [logged])
         self._next_seq = first + count
-        return tuple(Hand(self, self.evidence(logged, first + i)) for i in range(count))
+        return tuple(Hand(self, self._begin(logged, first + i), [self.logged, logged]) for i in range(count))
 
     async def promise_many(self, hands: Sequence["Hand"], promises: Sequence[Mapping[bytes, bytes]]) -> None:
         """Log the promises (contributor id -> promise) of consecutive hands, at most 64, in one entry."""
@@ -85,19 +86,20 @@ class Table:
         answer = await self.connection.caller.repeatable(self.connection.shuffle_service.PromiseSeeds, request)
         logged = await self.connection.logged(answer.logged)
         for hand, each in zip(hands, promises, strict=True):
-            hand.evidence.promised(logged, each)
+            hand.proven.promised(logged, each)
+            hand.entries[logged.index] = logged
         chain_in(self.chain, [logged])
 
     async def hand(self, seq: int) -> "Hand":
         """Return hand ``seq`` as far as it has come, from the log: so a restarted game server goes on."""
-        evidence = await fetch_hand(self.connection, self.id, seq)
-        if evidence.table_logged.leaf != self.logged.leaf:
-            raise EntryMismatch("table entry", self.logged.index, evidence.table_logged.index)
-        return Hand(self, evidence)
+        proven, logged = await fetch_hand(self.connection, self.id, seq)
+        if logged[0].leaf != self.logged.leaf:
+            raise EntryMismatch("table entry", self.logged.index, logged[0].index)
+        return Hand(self, proven, logged)
 
-    def evidence(self, reserve: Logged, seq: int) -> HandEvidence:
+    def _begin(self, reserve: Logged, seq: int) -> ProvenHand:
         """Begin what is known of hand ``seq``."""
-        return HandEvidence(self.connection.origin, self.logged, reserve, seq)
+        return ProvenHand(self.connection.origin, self.logged, reserve, seq)
 
     async def _last_reserved(self) -> int:
         """Find the highest reserved sequence number with a number of calls that is logarithmic in it."""
@@ -117,33 +119,34 @@ class Table:
 
 
 class Hand:
-    """One hand, and everything that is proven of it so far (`evidence`)."""
+    """One hand, and everything that is proven of it so far: ``proven``, and its log ``entries`` by position."""
 
-    def __init__(self, table: Table, evidence: HandEvidence) -> None:
+    def __init__(self, table: Table, proven: ProvenHand, entries: Iterable[Logged]) -> None:
         self.table = table
-        self.evidence = evidence
-        self.seq = evidence.seq
+        self.entries = {each.index: each for each in entries}
+        self.proven = proven
+        self.seq = proven.seq
         self._connection = table.connection
 
     @property
     def commitment(self) -> bytes:
         """C, 32 bytes: what the service is bound to since the reserve."""
-        return self.evidence.commitment
+        return self.proven.commitment
 
     @property
     def shuffles(self) -> tuple[Shuffle, ...]:
         """The sealed shuffles, k = 0 first."""
-        return tuple(self.evidence.shuffles)
+        return tuple(self.proven.shuffles)
 
     @property
     def state(self) -> str:
         """`reserved`, `promised`, `sealed`, `drawn` or `closed`, by what is known here."""
-        return self.evidence.state
+        return self.proven.state
 
     @property
     def openings(self) -> Mapping[Location, Opening]:
         """Everything opened so far, by (k, place)."""
-        return self.evidence.openings
+        return self.proven.openings
 
     async def promise(self, promises: Mapping[bytes, bytes]) -> None:
         """Log who will contribute: contributor id (1..64 bytes) -> promise (`rngsvc.protocol.commitment.promise`)."""
@@ -173,20 +176,20 @@ class Hand:
         openings: shuffle_pb2.Openings | None,
     ) -> Shuffle:
         """Check and take in the answer to a seal."""
-        shuffle = self.evidence.sealed(
+        shuffle = self.proven.sealed(
             logged,
             n,
             given,
             split_hashes(contribution_leaves, "contribution_leaves"),
             split_hashes(leaves, "leaves"),
         )
-        chain_in(self.table.chain, [logged])
+        self._keep(logged)
         self._opened_with_the_seal(shuffle, openings)
         return shuffle
 
     async def reshuffle(self, locations: Iterable[Location]) -> Shuffle:
         """Shuffle the items at ``locations`` ((k, place) pairs) again and seal the result as the next shuffle."""
-        return await self._reshuffle(len(self.evidence.shuffles), tuple(sorted(locations)))
+        return await self._reshuffle(len(self.proven.shuffles), tuple(sorted(locations)))
 
     async def _reshuffle(self, k: int, inputs: tuple[Location, ...]) -> Shuffle:
         request = shuffle_pb2.ReshuffleRequest(
@@ -197,8 +200,8 @@ class Hand:
         )
         answer = await self._connection.caller.repeatable(self._connection.shuffle_service.Reshuffle, request)
         logged = await self._connection.logged(answer.logged)
-        shuffle = self.evidence.reshuffled(logged, k, inputs, split_hashes(answer.leaves, "leaves"))
-        chain_in(self.table.chain, [logged])
+        shuffle = self.proven.reshuffled(logged, k, inputs, split_hashes(answer.leaves, "leaves"))
+        self._keep(logged)
         self._opened_with_the_seal(shuffle, answer.openings if answer.HasField("openings") else None)
         return shuffle
 
@@ -211,7 +214,7 @@ class Hand:
     def _opened(self, k: int, places: tuple[int, ...], openings: shuffle_pb2.Openings) -> tuple[Opening, ...]:
         if openings.k != k or tuple(openings.places) != places:
             raise OpeningMismatch("the openings are not of the places that were asked for")
-        return self.evidence.opened(k, places, openings.items, openings.salts)
+        return self.proven.opened(k, places, openings.items, openings.salts)
 
     async def open(self, k: int, places: Iterable[int]) -> tuple[Opening, ...]:
         """Open places of shuffle ``k``; what lies there comes back by ascending place."""
@@ -223,14 +226,14 @@ class Hand:
 
     async def learn_leaves(self, k: int) -> None:
         """After a restart: have the service repeat a shuffle, whose leaves are not in the log."""
-        if not 0 <= k < len(self.evidence.shuffles):
-            raise ValueError(f"k: shuffle {k} is not sealed; there are {len(self.evidence.shuffles)}")
-        shuffle = self.evidence.shuffles[k]
+        if not 0 <= k < len(self.proven.shuffles):
+            raise ValueError(f"k: shuffle {k} is not sealed; there are {len(self.proven.shuffles)}")
+        shuffle = self.proven.shuffles[k]
         if shuffle.leaves is not None:
             return
         if k > 0:
             await self._reshuffle(k, shuffle.inputs)
-        elif self.evidence.nobody_contributed:
+        elif self.proven.nobody_contributed:
             await self.seal(shuffle.n)
         else:
             raise ValueError("this hand was restored from the log: repeat its seal with the contributions first")
@@ -251,11 +254,26 @@ class Hand:
         answer = await self._connection.caller.repeatable(self._connection.shuffle_service.DrawNumbers, request)
         logged = await self._connection.logged(answer.logged)
         leaves = split_hashes(answer.contribution_leaves, "contribution_leaves")
-        draw = self.evidence.drawn(logged, (purpose, modulus, count), given, leaves)
+        draw = self.proven.drawn(logged, (purpose, modulus, count), given, leaves)
         if draw.values != tuple(answer.values):
             raise AnswerMalformed("values: must be those of the logged entry")
-        chain_in(self.table.chain, [logged])
+        self._keep(logged)
         return draw.values
+
+    def receipt(self, own: tuple[bytes, bytes] | None = None, seen: Iterable[Location] | None = None) -> bytes:
+        """Return the hand as a receipt (rs1-receipt/1), which anybody can check offline.
+
+        ``own`` is the holder's contributor id and seed, if he has one. ``seen`` are the opened locations that he may
+        see; without it the receipt holds every opening, which is for the game server's own files only.
+        """
+        return receipt_of(self.proven, self.entries.values(), own, seen).encode().encode("ascii")
+
+    def restore(self, receipt: bytes) -> None:
+        """Learn leaves, contributions and openings again from a receipt of this hand, each checked like the first time.
+
+        Raises MalformedError for another file, Unproven if it does not fit the hand's entries in the log.
+        """
+        restore_from(self.proven, receipt)
 
     async def close(self, outcome: str = "complete", reason: str = "") -> Close:
         """End the hand with its reveal: `complete`, `aborted` with a reason, or (operators only) `lost`.
@@ -268,38 +286,42 @@ class Hand:
         answer = await self._connection.caller.repeatable(self._connection.shuffle_service.CloseHand, request)
         return await self.closed(await self._connection.logged(answer.logged), outcome, reason)
 
+    def _keep(self, logged: Logged) -> None:
+        self.entries[logged.index] = logged
+        chain_in(self.table.chain, [logged])
+
     async def closed(self, logged: Logged, outcome: str, reason: str) -> Close:
         """Check and take in the answer to a close."""
-        close = self.evidence.closed(logged, outcome, reason or None)
-        chain_in(self.table.chain, [logged])
+        close = self.proven.closed(logged, outcome, reason or None)
+        self._keep(logged)
         await self._connection.settle(self.table.chain, logged)
         return close
 
 
-async def fetch_hand(connection: Connection, table: bytes, seq: int) -> HandEvidence:
+async def fetch_hand(connection: Connection, table: bytes, seq: int) -> tuple[ProvenHand, list[Logged]]:
     """Return what the log holds of one hand, all of it under a trusted checkpoint."""
     request = shuffle_pb2.GetHandRequest(table=table, seq=seq)
     answer = await connection.caller.repeatable(connection.shuffle_service.GetHand, request)
-    evidence = await evidence_from(connection, table, seq, answer.entries)
-    if answer.state != STATES[evidence.state]:
-        raise AnswerMalformed(f"state: must be {evidence.state}, as the entries say")
-    evidence.opened_before = frozenset((each.k, place) for each in answer.opened for place in each.places)
-    return evidence
+    proven, logged = await proven_from(connection, table, seq, answer.entries)
+    if answer.state != STATES[proven.state]:
+        raise AnswerMalformed(f"state: must be {proven.state}, as the entries say")
+    proven.opened_before = frozenset((each.k, place) for each in answer.opened for place in each.places)
+    return proven, logged
 
 
-async def evidence_from(
+async def proven_from(
     connection: Connection, table: bytes, seq: int, entries: Iterable[log_pb2.LoggedEntry]
-) -> HandEvidence:
+) -> tuple[ProvenHand, list[Logged]]:
     """Return what ``entries`` show of a hand: its table's, its reserve, and what followed, in log order."""
     logged = [await connection.logged(each) for each in entries]
     if len(logged) < 2 or any(a.index >= b.index for a, b in pairwise(logged)):
         raise AnswerMalformed("entries: must be the table's, the hand's reserve, and what followed, in log order")
     await connection.see(logged[-1].checkpoint, surely=True)
     entry_of(logged[0], TableEntry, table=table)
-    evidence = HandEvidence(connection.origin, logged[0], logged[1], seq)
+    proven = ProvenHand(connection.origin, logged[0], logged[1], seq)
     for each in logged[2:]:
-        evidence.taken(each)
-    return evidence
+        proven.taken(each)
+    return proven, logged
 
 
 def contribution_messages(given: Contributions) -> list[shuffle_pb2.Contribution]:

@@ -1,23 +1,14 @@
-"""Everything that one caller knows of one hand, each piece checked before it is taken in.
+"""What is proven of one hand, entry by entry: each piece is checked before it is taken in.
 
-Pure: answers come in as plain values, and what comes out is proven to belong to this hand, or an `UnprovenAnswer` says
-what does not fit. The steps are those of `rngsvc/protocol/hand-protocol.md`.
+Pure: plain values come in; what is kept is proven to belong to this hand, or an `Unproven` error says what does not
+fit. The client feeds it answers, the log's monitor entries. The steps are those of `protocol/hand-protocol.md`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from rngsvc.client.errors import (
-    AnswerMalformed,
-    ContextMismatch,
-    ContributionMismatch,
-    EntryMismatch,
-    LeavesMismatch,
-    OpeningMismatch,
-    RevealMismatch,
-)
-from rngsvc.client.log_view import Logged
+from rngsvc.hand import Event, IllegalStep, State, next_state
 from rngsvc.protocol.card_seal import SALT_BYTES, card_leaf, cards_root, salts, seal
 from rngsvc.protocol.commitment import commit, contribution_leaf, hand_context, promise, reshuffle_context
 from rngsvc.protocol.derivation import draw_numbers, permute
@@ -31,12 +22,63 @@ from rngsvc.protocol.entries import (
     SealEntry,
     TableEntry,
 )
+from rngsvc.protocol.errors import ProofError
 from rngsvc.protocol.merkle import root_of
 
 E = TypeVar("E", bound=Entry)
 
 Contributions = Mapping[bytes, bytes]
 """Contributor id -> his seed (or, for promises, his promise)."""
+
+
+class Unproven(ProofError):
+    """Something does not show what it must: evidence against who says it, so keep it."""
+
+
+class EntryMismatch(Unproven):
+    """An entry does not say what it must; ``member`` is the one that differs."""
+
+    def __init__(self, member: str, expected: object, found: object) -> None:
+        super().__init__(f"the entry's {member} is {_shown(found)} where {_shown(expected)} was due")
+        self.member = member
+
+
+class StepMismatch(Unproven):
+    """An entry is no legal step in its hand's life."""
+
+
+class ContextMismatch(Unproven):
+    """A sealed context does not follow from the commitment, promises and contributions, or the shuffle before."""
+
+
+class LeavesMismatch(Unproven):
+    """The leaves of a shuffle do not give its sealed root."""
+
+
+class ContributionMismatch(Unproven):
+    """The contributions that were given are not those that went into the shuffle."""
+
+
+class OpeningMismatch(Unproven):
+    """An opening is not what was sealed at its place, or not what was asked."""
+
+
+class RevealMismatch(Unproven):
+    """What a close reveals does not give the commitment, the promises, or the shuffles that were sealed."""
+
+
+def _shown(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else repr(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An entry at its place: number ``index`` of the log, its bytes ``raw`` and their leaf hash."""
+
+    index: int
+    raw: bytes
+    entry: Entry
+    leaf: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +104,7 @@ class Shuffle:
     root: bytes
     inputs: tuple[Location, ...]
     leaves: tuple[bytes, ...] | None
-    logged: Logged
+    logged: Placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +114,7 @@ class Draw:
     purpose: bytes
     modulus: int
     values: tuple[int, ...]
-    logged: Logged
+    logged: Placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +126,10 @@ class Close:
     seeds: tuple[bytes, ...]
     seed: bytes | None
     escrow: bytes | None
-    logged: Logged
+    logged: Placed
 
 
-def entry_of(logged: Logged, kind: type[E], /, **members: object) -> E:
+def entry_of(logged: Placed, kind: type[E], /, **members: object) -> E:
     """Return the entry if it is of ``kind`` and its members are the given ones; EntryMismatch if not."""
     entry = logged.entry
     if not isinstance(entry, kind):
@@ -99,21 +141,21 @@ def entry_of(logged: Logged, kind: type[E], /, **members: object) -> E:
     return entry
 
 
-class HandEvidence:
+class ProvenHand:
     """What is proven of hand ``seq``: its table's entry, the reserve entry with its commitment, and what follows."""
 
-    def __init__(self, origin: str, table_logged: Logged, reserve_logged: Logged, seq: int) -> None:
+    def __init__(self, origin: str, table_entry: Placed, reserve_entry: Placed, seq: int) -> None:
         self.origin = origin
         self.seq = seq
-        self.table_logged = table_logged
-        self.reserve_logged = reserve_logged
-        self.terms = entry_of(table_logged, TableEntry)
+        self.table_entry = table_entry
+        self.reserve_entry = reserve_entry
+        self.terms = entry_of(table_entry, TableEntry)
         self.table = self.terms.table
-        reserve = entry_of(reserve_logged, ReserveEntry, table=self.table)
+        reserve = entry_of(reserve_entry, ReserveEntry, table=self.table)
         if not 0 <= seq - reserve.first < len(reserve.commitments):
             raise EntryMismatch("first", seq, reserve.first)
         self.commitment = reserve.commitments[seq - reserve.first]
-        self.promise_logged: Logged | None = None
+        self.promise_entry: Placed | None = None
         self.promises: tuple[tuple[bytes, bytes], ...] = ()
         self.contribution_leaves: tuple[bytes, ...] | None = None
         self.shuffles: list[Shuffle] = []
@@ -122,21 +164,28 @@ class HandEvidence:
         self.opened_before: frozenset[Location] = frozenset()
         self.close: Close | None = None
 
-    def taken(self, logged: Logged) -> None:
-        """Take in the hand's next entry as the log gives it, without the answer that it once came with."""
+    def taken(self, logged: Placed) -> None:
+        """Take in the hand's next entry as the log gives it, without the answer that it once came with.
+
+        StepMismatch if it is no legal next step.
+        """
+        try:
+            next_state(State(self.state), _event_of(logged.entry))
+        except IllegalStep as error:
+            raise StepMismatch(str(error)) from error
         match logged.entry:
             case PromiseEntry():
                 self.promised(logged)
             case SealEntry(k=0):
                 self.sealed(logged)
-            case SealEntry(k=k):
-                self.reshuffled(logged, k)
+            case SealEntry():
+                self.reshuffled(logged, len(self.shuffles))
             case DrawEntry():
                 self.drawn(logged)
             case CloseEntry():
                 self.closed(logged)
             case other:
-                raise EntryMismatch("type", "a step of this hand", other.type)
+                raise AssertionError(f"a {other.type} entry is no event")
 
     @property
     def state(self) -> str:
@@ -147,11 +196,11 @@ class HandEvidence:
             return "drawn"
         if self.shuffles:
             return "sealed"
-        return "promised" if self.promise_logged else "reserved"
+        return "promised" if self.promise_entry else "reserved"
 
     # --- Step 2 ---
 
-    def promised(self, logged: Logged, asked: Mapping[bytes, bytes] | None = None) -> None:
+    def promised(self, logged: Placed, asked: Mapping[bytes, bytes] | None = None) -> None:
         """Take in the hand's promise entry; ``asked`` are the promises that were handed in."""
         entry = entry_of(logged, PromiseEntry, table=self.table)
         if not 0 <= self.seq - entry.first < len(entry.promises):
@@ -159,19 +208,19 @@ class HandEvidence:
         promises = entry.promises[self.seq - entry.first]
         if asked is not None and promises != tuple(sorted(asked.items())):
             raise EntryMismatch("promises", sorted(asked.items()), promises)
-        self.promise_logged = logged
+        self.promise_entry = logged
         self.promises = promises
 
     @property
     def pre(self) -> bytes:
         """Step 3's pre: leaf hash of the promise entry, or of the reserve entry when there is none."""
-        return (self.promise_logged or self.reserve_logged).leaf
+        return (self.promise_entry or self.reserve_entry).leaf
 
     # --- Steps 3 to 5, 7 and 9 ---
 
     def sealed(
         self,
-        logged: Logged,
+        logged: Placed,
         n: int | None = None,
         given: Contributions | None = None,
         contribution_leaves: Sequence[bytes] | None = None,
@@ -181,12 +230,13 @@ class HandEvidence:
         entry = entry_of(logged, SealEntry, table=self.table, seq=self.seq, k=0, **({} if n is None else {"n": n}))
         self._check_context(entry, given)
         self._check_leaves(entry, leaves)
-        self._take_contributions(entry, contribution_leaves)
+        if contribution_leaves is not None:
+            self.contributed(entry, contribution_leaves)
         return self._take_shuffle(logged, entry, leaves)
 
     def reshuffled(
         self,
-        logged: Logged,
+        logged: Placed,
         k: int,
         inputs: Sequence[Location] | None = None,
         leaves: Sequence[bytes] | None = None,
@@ -198,14 +248,24 @@ class HandEvidence:
             raise EntryMismatch("k", len(self.shuffles), k)
         before = self.shuffles[k - 1]
         assert entry.inputs is not None, "parsed entries of k >= 1 have inputs"
+        self._check_locations(k, entry.inputs)
         if reshuffle_context(before.context, before.root, k, entry.inputs) != entry.hc:
             raise ContextMismatch(f"hc of shuffle {k} does not follow from the shuffle before it and the locations")
         self._check_leaves(entry, leaves)
         return self._take_shuffle(logged, entry, leaves)
 
+    def _check_locations(self, k: int, inputs: Sequence[Location]) -> None:
+        """Step 7: each location exists, and is named at most once in a hand."""
+        named = {location for earlier in self.shuffles[:k] for location in earlier.inputs}
+        for j, p in inputs:
+            if p >= self.shuffles[j].n:
+                raise StepMismatch(f"location ({j}, {p}) does not exist in this hand")
+            if (j, p) in named:
+                raise StepMismatch(f"location ({j}, {p}) was named by an earlier reshuffle")
+
     def drawn(
         self,
-        logged: Logged,
+        logged: Placed,
         asked: tuple[bytes, int, int] | None = None,
         given: Contributions | None = None,
         contribution_leaves: Sequence[bytes] | None = None,
@@ -217,7 +277,8 @@ class HandEvidence:
             if due != is_:
                 raise EntryMismatch(name, due, is_)
         self._check_context(entry, given)
-        self._take_contributions(entry, contribution_leaves)
+        if contribution_leaves is not None:
+            self.contributed(entry, contribution_leaves)
         self.draw = Draw(entry.purpose, entry.m, entry.values, logged)
         return self.draw
 
@@ -245,10 +306,8 @@ class HandEvidence:
             for i, (contributor, _) in enumerate(self.promises)
         )
 
-    def _take_contributions(self, entry: SealEntry | DrawEntry, leaves: Sequence[bytes] | None) -> None:
+    def contributed(self, entry: SealEntry | DrawEntry, leaves: Sequence[bytes]) -> None:
         """Take in the contributions' leaf hashes, by which each contributor finds his own seed in the shuffle."""
-        if leaves is None:
-            return
         if len(leaves) != len(self.promises) or root_of(leaves) != entry.cr:
             raise ContributionMismatch("the contributions' leaves do not give their root (cr)")
         self.contribution_leaves = tuple(leaves)
@@ -257,7 +316,7 @@ class HandEvidence:
         if leaves is not None and (len(leaves) != entry.n or cards_root(entry.k, leaves) != entry.root):
             raise LeavesMismatch(f"the leaves of shuffle {entry.k} do not give its root")
 
-    def _take_shuffle(self, logged: Logged, entry: SealEntry, leaves: Sequence[bytes] | None) -> Shuffle:
+    def _take_shuffle(self, logged: Placed, entry: SealEntry, leaves: Sequence[bytes] | None) -> Shuffle:
         k = entry.k
         known = None if leaves is None else tuple(leaves)
         shuffle = Shuffle(k, entry.n, entry.hc, entry.root, entry.inputs or (), known, logged)
@@ -272,7 +331,7 @@ class HandEvidence:
     def learned(self, k: int, leaves: Sequence[bytes]) -> None:
         """Take in the leaves of a shuffle that is known from the log only."""
         if k >= len(self.shuffles):
-            raise AnswerMalformed(f"k: must be one of the {len(self.shuffles)} shuffles of the hand")
+            raise LeavesMismatch(f"k: must be one of the {len(self.shuffles)} shuffles of the hand")
         entry = self.shuffles[k].logged.entry
         assert isinstance(entry, SealEntry), "a shuffle is made from one"
         self._check_leaves(entry, leaves)
@@ -295,7 +354,7 @@ class HandEvidence:
                 f"the leaves of shuffle {k} are not known here: repeat the seal, or restore from a receipt"
             )
         if len(items) != len(places) or len(joined_salts) != SALT_BYTES * len(places):
-            raise AnswerMalformed("openings: must be one item and one salt of 16 bytes for each place")
+            raise OpeningMismatch("openings: must be one item and one salt of 16 bytes for each place")
         openings = []
         for i, (place, item) in enumerate(zip(places, items, strict=True)):
             salt = joined_salts[SALT_BYTES * i : SALT_BYTES * (i + 1)]
@@ -317,7 +376,7 @@ class HandEvidence:
 
     # --- Step 8 ---
 
-    def closed(self, logged: Logged, outcome: str | None = None, reason: str | None = None) -> Close:
+    def closed(self, logged: Placed, outcome: str | None = None, reason: str | None = None) -> Close:
         """Take in the hand's close, and re-derive the hand where the seed is public."""
         asked = {} if outcome is None else {"outcome": outcome, "reason": reason}
         entry = entry_of(logged, CloseEntry, table=self.table, seq=self.seq, **asked)
@@ -333,12 +392,19 @@ class HandEvidence:
             raise EntryMismatch("opened", "there in mode shoe only", entry.opened)
         if entry.opened is None:
             return
-        listed = {(k, place) for _, k, places in entry.opened for place in places}
+        named_at = {location: shuffle.logged.entry.time for shuffle in self.shuffles for location in shuffle.inputs}
+        listed: set[Location] = set()
+        for time, k, places in entry.opened:
+            for place in places:
+                if k >= len(self.shuffles) or place >= self.shuffles[k].n:
+                    raise EntryMismatch("opened", "only locations of this hand", (k, place))
+                if time < self.shuffles[k].logged.entry.time:
+                    raise EntryMismatch("opened", "nothing before its seal", (time, k, place))
+                if time > named_at.get((k, place), time):
+                    raise EntryMismatch("opened", "nothing after it was named", (time, k, place))
+                listed.add((k, place))
         if missing := (self.opened_before | set(self.openings)) - listed:
             raise EntryMismatch("opened", f"{min(missing)} among them", "not there")
-        for k, place in listed:
-            if k >= len(self.shuffles) or place >= self.shuffles[k].n:
-                raise EntryMismatch("opened", "only locations of this hand", (k, place))
 
     def _check_contributed_seeds(self, entry: CloseEntry) -> None:
         start = self.draw.logged if self.draw else self.shuffles[0].logged if self.shuffles else None
@@ -382,3 +448,17 @@ def rederive(seed: bytes, shuffles: Sequence[Shuffle], draw: Draw | None) -> Non
         values = draw_numbers(seed, entry.hc, draw.purpose, draw.modulus, len(draw.values))
         if tuple(values) != draw.values:
             raise RevealMismatch("the revealed seed does not give the drawn numbers")
+
+
+def _event_of(entry: Entry) -> Event:
+    match entry:
+        case PromiseEntry():
+            return Event.PROMISE
+        case SealEntry():
+            return Event.RESHUFFLE if entry.k else Event.SEAL
+        case DrawEntry():
+            return Event.DRAW
+        case CloseEntry():
+            return Event.CLOSE
+        case _:
+            raise StepMismatch(f"a {entry.type} entry is no step of a hand")
