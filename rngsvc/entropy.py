@@ -22,7 +22,7 @@ SEED_ENTROPY_BITS: Final = 384
 """Min-entropy that each source alone brings to a seeding: 1.5 times the strength of 256 bits (SP 800-90A, 8.6.7)."""
 
 STARTUP_SAMPLES: Final = 1024
-"""Samples that a noise source is tested on before the first one is used (SP 800-90B, 4.3, requirement 10)."""
+"""Samples that a noise source is tested on before the first one is used (SP 800-90B, 4.3)."""
 
 ALARM_EXPONENT: Final = 40
 """A good source raises a false alarm with a chance of 2^-40 a sample: rare, because an alarm stops the service."""
@@ -31,6 +31,8 @@ OPERATOR_FILE_BITS_PER_BYTE: Final = 1.0
 """What a byte of the operator's file counts for: a coin toss written as text is one bit, a die 2.58, raw bytes more."""
 
 MOST_OPERATOR_FILE_BYTES: Final = 65_536
+
+_PAUSE_S: Final = 0.005
 
 _MIX_LABEL: Final = b"rngsvc/entropy mix/1"
 
@@ -142,26 +144,35 @@ class DeviceReader:
         self._monotonic = monotonic
 
     def __call__(self, n: int) -> bytes:
-        """Return 1 to `n` bytes, none at the end of a file.
+        """Return `n` bytes, fewer only at the end of a file.
 
         Raises:
-            OSError: the device is missing, cannot be read, or gave nothing within the time allowed.
+            OSError: the device is missing, cannot be read, or did not give `n` bytes within the time allowed.
         """
         deadline = self._monotonic() + self._timeout_s
+        gathered = b""
         # Opened for each read: reseeding is rare, and a device that was unplugged is noticed at once.
         device = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             ready = select.poll()
             ready.register(device, select.POLLIN)
-            while (left_s := deadline - self._monotonic()) > 0:
-                if ready.poll(left_s * 1000):
-                    try:
-                        return os.read(device, n)
-                    except BlockingIOError:
-                        continue  # Some drivers report readiness that another reader has used up.
+            while len(gathered) < n and (left_s := deadline - self._monotonic()) > 0:
+                if not ready.poll(left_s * 1000):
+                    continue
+                try:
+                    piece = os.read(device, n - len(gathered))
+                except BlockingIOError:
+                    # The kernel's hwrng says that it is ready when it is not.
+                    time.sleep(_PAUSE_S)
+                    continue
+                if not piece:
+                    return gathered
+                gathered += piece
         finally:
             os.close(device)
-        raise TimeoutError(errno.ETIMEDOUT, f"gave nothing within {self._timeout_s:g} s")
+        if len(gathered) < n:
+            raise TimeoutError(errno.ETIMEDOUT, f"gave {len(gathered)} of {n} bytes within {self._timeout_s:g} s")
+        return gathered
 
 
 class OperatorFile:

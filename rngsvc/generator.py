@@ -136,9 +136,10 @@ class Generator:
                 if self._drbg is None:
                     self._drbg = self._instantiate()
                 yield self._drbg
-            except GeneratorFailed as failure:
-                # The message only: the exception holds frames, and frames hold entropy.
-                self.failure = str(failure)
+            except Exception as failure:
+                # Text only: the exception holds frames, and frames hold entropy. Of an error that nobody foresaw not
+                # even its message is known to be harmless.
+                self.failure = str(failure) if isinstance(failure, GeneratorFailed) else type(failure).__name__
                 raise
 
     def _forget(self) -> None:

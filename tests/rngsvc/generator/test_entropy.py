@@ -3,6 +3,8 @@
 import errno
 import os
 import random
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -112,12 +114,54 @@ def test_a_device_that_hangs_is_given_up_on_after_its_time(tmp_path: Path) -> No
     os.mkfifo(tmp_path / "device")
     held_open = os.open(tmp_path / "device", os.O_RDWR)  # A writer that never writes.
     try:
-        with pytest.raises(EntropyUnavailable, match=r"gave nothing within 0\.05 s"):
+        with pytest.raises(EntropyUnavailable, match=r"gave 0 of 1024 bytes within 0\.05 s"):
             device_source(tmp_path / "device", bits_per_byte=4, timeout_s=0.05).start()
         os.write(held_open, b"here")
-        assert DeviceReader(tmp_path / "device", timeout_s=5)(100) == b"here"
+        with pytest.raises(TimeoutError, match=r"gave 4 of 100 bytes within 0\.05 s"):
+            DeviceReader(tmp_path / "device", timeout_s=0.05)(100)
     finally:
         os.close(held_open)
+
+
+def test_a_slow_device_is_read_in_pieces_within_one_time_limit(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "device")
+    held_open = os.open(tmp_path / "device", os.O_RDWR)
+
+    def give() -> None:
+        for piece in (b"one", b"two", b"three"):
+            time.sleep(0.02)
+            os.write(held_open, piece)
+
+    giver = threading.Thread(target=give)
+    giver.start()
+    try:
+        assert DeviceReader(tmp_path / "device", timeout_s=20)(11) == b"onetwothree"
+    finally:
+        giver.join()
+        os.close(held_open)
+
+
+def test_a_device_that_says_it_is_ready_and_is_not_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "device").write_bytes(b"entropy")
+    asked = 0
+    read = os.read
+
+    def not_yet(file: int, n: int) -> bytes:
+        nonlocal asked
+        asked += 1
+        if asked < 3:
+            raise BlockingIOError(errno.EAGAIN, "not yet")
+        return read(file, n)
+
+    monkeypatch.setattr(os, "read", not_yet)
+    assert DeviceReader(tmp_path / "device", timeout_s=20)(7) == b"entropy"
+    assert asked == 3
+    asked = -1_000_000
+    with pytest.raises(TimeoutError, match="gave 0 of 7 bytes"):
+        DeviceReader(tmp_path / "device", timeout_s=0.05)(7)
+    assert asked < -1_000_000 + 50  # not a busy loop
 
 
 # --- The operator's file ---

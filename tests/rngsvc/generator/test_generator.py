@@ -184,6 +184,20 @@ def test_a_source_that_fails_later_stops_it_for_good_even_if_the_source_recovers
     assert generator.failure == str(first.value)
 
 
+def test_an_error_that_nobody_foresaw_stops_it_too_and_its_message_is_not_kept() -> None:
+    def broken(n: int) -> bytes:
+        raise RuntimeError("planted-seed")
+
+    failing = False
+    generator = Generator([noise(turns(even(), broken, lambda: failing))])
+    failing = True
+    with pytest.raises(RuntimeError):
+        generator.reseed()
+    failing = False
+    with pytest.raises(GeneratorFailed, match=r"^the generator has stopped: RuntimeError$"):
+        generator.generate(48)
+
+
 @pytest.mark.requirement("R14")
 @pytest.mark.parametrize("output", [bytes(48), b"\x55\xaa" * 512], ids=["constant", "alternating"])
 def test_output_that_is_stuck_stops_it_and_is_not_given_out(output: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
