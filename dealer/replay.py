@@ -1,0 +1,370 @@
+"""Recorded hands played again: the engine asks, the record answers, and what comes out is the engine's own.
+
+A case is the neutral form of a hand that was played elsewhere: seats, forced money, the cards that were seen (``??``
+for the others) and the acts in order. Cards never seen are filled with any that the case does not name; where they
+decide who wins, the result says so.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, permutations
+from math import perm
+from typing import Any, Final
+
+from dealer import draw
+from dealer.actions import Act, Action, IllegalAction
+from dealer.cards import NAMES, parse
+from dealer.events import Post, Posting
+from dealer.hand import apply, reshuffled, start, supply
+from dealer.house_rules import Form, HouseRules, Stakes, Structure
+from dealer.rooms import recorded
+from dealer.showdown import settle
+from dealer.state import SHOWDOWN, Hand, NeedAction, NeedCards, NeedShuffle
+from dealer.stud import Face
+
+HIDDEN: Final = "??"
+# How often unseen upcards of one street are dealt anew to find some that make the recorded player speak first, and how
+# often in one replay. With eight boards the best of which must be a given one, a street takes some ten deals.
+_DEALS_A_STREET: Final = 200
+_DEALS_A_REPLAY: Final = 4000
+# Unseen cards at a showdown are tried out in full up to this many ways, beyond it by this many samples.
+_WAYS_TO_TRY: Final = 5000
+
+_ACTS: Final = {
+    "bring-in": (Act.BRING_IN,),
+    # After a short all-in over the bring-in, one site's completion is another's raise.
+    "complete": (Act.COMPLETE, Act.RAISE),
+    "raise": (Act.RAISE, Act.COMPLETE),
+    "bet": (Act.BET,),
+    "call": (Act.CALL,),
+    "check": (Act.CHECK,),
+    "fold": (Act.FOLD,),
+    "discard": (Act.DISCARD,),
+    "stand-pat": (Act.STAND_PAT,),
+}
+_POSTS: Final = {
+    "ante": Post.ANTE,
+    "small-blind": Post.SMALL_BLIND,
+    "big-blind": Post.BIG_BLIND,
+    "dead-blind": Post.DEAD,
+}
+
+
+def replay_case(case: Mapping[str, Any]) -> dict[str, Any]:
+    """Play one recorded case and return what the engine asked, refused and paid.
+
+    ``asked``: a pair of player and street for each decision; ``rejected``: None, or index and reason of the first act
+    of the record that the engine refuses; ``pots``: before rake, as they stood when the play ended; ``unknown``:
+    whether an unseen card decides who wins, in which case ``net_before_rake`` is one of several possible outcomes.
+    """
+    record = _Record(case)
+    run = record.play()
+    hand = run.hand
+    return {
+        "id": case["id"],
+        "profile": record.rules.name,
+        "asked": [list(pair) for pair in run.asked],
+        "rejected": run.rejected,
+        "pots": [
+            {"name": name, "total": total, "eligible": [record.player_at[seat] for seat in sorted(seats)]}
+            for name, total, seats in hand.pots()
+        ],
+        "net_before_rake": {record.player_at[seat]: net for seat, net in sorted(hand.net().items())},
+        "unknown": record.hidden_card_decides(hand),
+    }
+
+
+def differences(case: Mapping[str, Any], replayed: Mapping[str, Any]) -> list[str]:
+    """Return how the replay differs from the record; empty if it agrees in all that the record tells."""
+    found = []
+    if replayed["rejected"] is not None:
+        found.append(f"rejected: {replayed['rejected']}")
+    asked = [[action["player"], action["street"]] for action in case["actions"]]
+    if replayed["asked"] != asked:
+        found.append(f"asked: {replayed['asked']}, the record has {asked}")
+    pots = [{key: pot[key] for key in ("name", "total", "eligible")} for pot in case["pots"]]
+    if replayed["pots"] != pots:
+        found.append(f"pots: {replayed['pots']}, the record has {pots}")
+    if not replayed["unknown"]:
+        # The record's results are after rake, which only those who collected have paid.
+        collected = {share["player"] for share in case["collected"]}
+        paid = {player: net - case["net"][player] for player, net in replayed["net_before_rake"].items()}
+        wrong = [player for player, rake in paid.items() if rake < 0 or (rake > 0 and player not in collected)]
+        if wrong or sum(paid.values()) != case["rake"]:
+            found.append(f"net_before_rake: {replayed['net_before_rake']}, the record has {case['net']} after rake")
+    return found
+
+
+@dataclass
+class _Run:
+    """A play so far: the hand, the next act of the record, what was asked, and the refusal that ended it."""
+
+    hand: Hand
+    index: int
+    asked: list[tuple[str, str]]
+    rejected: dict[str, Any] | None = None
+
+
+class _Record:
+    """A case, its rules and the cards to deal; the unseen ones are the same in every replay of it."""
+
+    def __init__(self, case: Mapping[str, Any]) -> None:
+        self.case = case
+        self.actions: Sequence[Mapping[str, Any]] = case["actions"]
+        self.seat_of = {seat["player"]: int(seat["seat"]) for seat in case["seats"]}
+        self.player_at = {seat: player for player, seat in self.seat_of.items()}
+        self.rules, self.stakes = _rules_of(case)
+        self.shown = {entry["player"]: [parse(name) for name in entry["cards"]] for entry in case["showdown"]}
+        on_streets = _names_in([case["cards"], case.get("community_card")])
+        self.named = {parse(name) for name in on_streets if name != HIDDEN}.union(*self.shown.values())
+        self.deals_left = _DEALS_A_REPLAY
+        self.rng = random.Random(case["id"])  # noqa: S311  # any card will do, but the same ones each time
+
+    def play(self) -> _Run:
+        """Play to the end; if unseen cards made a hand win that its owner never showed, deal them again."""
+        for _ in range(50):
+            run = self._go(_Run(self._start(), 0, []))
+            if run.rejected or not self._unshown_hand_won(run.hand):
+                break
+        return run
+
+    def _start(self) -> Hand:
+        case = self.case
+        stacks = [(int(seat["seat"]), int(seat["stack"])) for seat in case["seats"]]
+        button = int(case["button"] or 0) if self.rules.form is Form.FIVE_CARD_DRAW else 0
+        return start(self.rules, self.stakes, stacks, button=button, posts=self._posts(button))
+
+    def _posts(self, button: int) -> list[Posting]:
+        """Return the forced money as the rules name it: one big blind, other posts of its size, dead money."""
+        forced = self.case["forced"]
+        antes = sum(1 for post in forced if post["kind"] == "ante")
+        amounts = {
+            Post.ANTE: self.stakes.ante,
+            Post.SMALL_BLIND: self.stakes.small_blind,
+            Post.BIG_BLIND: self.stakes.big_blind,
+        }
+        behind = [self.seat_of[post["player"]] for post in forced if post["kind"] == "small-blind"] or [button]
+        big_blinds = [self.seat_of[post["player"]] for post in forced if post["kind"] == "big-blind"]
+        true_big_blind = min(big_blinds, key=lambda seat: (seat <= behind[0], seat), default=0)
+        posts = []
+        for post in forced:
+            seat, kind = self.seat_of[post["player"]], _POSTS[post["kind"]]
+            amount = amounts.get(kind, int(post["amount"]))
+            if kind is Post.ANTE and antes == 1 < len(self.seat_of):
+                kind = Post.DEAD  # one ante for the whole table
+            if kind is Post.BIG_BLIND and seat != true_big_blind:
+                kind = Post.LIVE_POST
+            posts.append(Posting(seat, kind, amount))
+        return posts
+
+    # --- playing
+
+    def _go(self, run: _Run) -> _Run:
+        while run.rejected is None:
+            need = run.hand.awaits
+            if need is None:
+                if run.index < len(self.actions):
+                    run.rejected = {"index": run.index, "reason": "the hand is over"}
+                break
+            if isinstance(need, NeedShuffle):
+                run.hand = reshuffled(run.hand)
+            elif isinstance(need, NeedAction):
+                self._answer(run, need)
+            elif self._has_unseen_upcards(run.hand, need):
+                return self._try_upcards(run, need)
+            else:
+                run.hand = supply(run.hand, self._cards(run.hand, need))
+        return run
+
+    def _try_upcards(self, run: _Run, need: NeedCards) -> _Run:
+        """Deal unseen upcards until the record goes through: who speaks first is all that tells about them."""
+        best: _Run | None = None
+        for _ in range(_DEALS_A_STREET):
+            self.deals_left -= 1
+            tried = self._go(_Run(supply(run.hand, self._cards(run.hand, need)), run.index, run.asked.copy()))
+            if tried.rejected is None:
+                return tried
+            if best is None or tried.index > best.index:
+                best = tried
+            if self.deals_left <= 0:
+                break
+        assert best is not None, "there was at least one try"
+        return best
+
+    def _answer(self, run: _Run, need: NeedAction) -> None:
+        """Give the engine the record's next act, or note why it is refused."""
+        if need.street == SHOWDOWN:
+            shown = {entry["player"] for entry in self.case["showdown"] if entry["how"] == "shown"}
+            act = Act.SHOW if self.player_at[need.seat] in shown else Act.MUCK
+            run.hand = apply(run.hand, Action(need.seat, act))
+            return
+        player = self.player_at[need.seat]
+        run.asked.append((player, need.street))
+        if run.index >= len(self.actions):
+            run.rejected = {"index": run.index, "reason": f"the record ends and {player} is asked on {need.street}"}
+            return
+        entry = self.actions[run.index]
+        if (entry["player"], entry["street"]) != (player, need.street):
+            reason = f"{player} is asked on {need.street}, not {entry['player']} on {entry['street']}"
+            run.rejected = {"index": run.index, "reason": reason}
+            return
+        try:
+            run.hand = apply(run.hand, self._action(run.hand, need, entry))
+        except IllegalAction as refusal:
+            run.rejected = {"index": run.index, "reason": str(refusal)}
+        else:
+            run.index += 1
+
+    def _action(self, hand: Hand, need: NeedAction, entry: Mapping[str, Any]) -> Action:
+        acts = _ACTS[entry["action"]]
+        offered = {choice.act for choice in need.choices}
+        act = next((act for act in acts if act in offered), acts[0])
+        cards: tuple[int, ...] = ()
+        if act is Act.DISCARD:
+            cards = self._discards(hand, need.seat, entry)
+        return Action(need.seat, act, entry.get("to"), cards)
+
+    # --- cards
+
+    def _cards(self, hand: Hand, need: NeedCards) -> list[int]:
+        """Return the cards to supply: what the record has for each place, else any card that it does not name."""
+        unnamed = [card for card in range(52) if card not in self.named and card not in hand.where]
+        self.rng.shuffle(unnamed)
+        coming = {seat: iter(self._recorded(hand, seat)) for seat in hand.seats}
+        community = self.case.get("community_card") or HIDDEN
+        cards = []
+        for place in need.places:
+            if place.face is not Face.BURN:
+                name = community if place.seat is None else next(coming[place.seat], HIDDEN)
+                cards.append(unnamed.pop() if name == HIDDEN else parse(name))
+        return cards
+
+    def _recorded(self, hand: Hand, seat: int) -> list[str]:
+        """Return the names of the cards that a seat gets next, in dealing order."""
+        player = self.player_at[seat]
+        cards = self.case["cards"][player]
+        if self.rules.form is Form.SEVEN_CARD_STUD:
+            return self._on_street(hand, player, list(cards.get(hand.street_name, ())))
+        kept, thrown, drawn = _through_the_draw(cards)
+        if hand.street_name != draw.DRAW:
+            return kept + thrown
+        have = len(hand.cards(seat)) - len(kept)
+        return drawn[max(have, 0) :]
+
+    def _on_street(self, hand: Hand, player: str, cards: list[str]) -> list[str]:
+        """Put cards that were seen at the showdown only into the places where the record has none, at random."""
+        streets = self.case["cards"][player]
+        placed = {name for street in streets.values() for name in street}
+        later = [
+            NAMES[card] for card in self.shown.get(player, ()) if NAMES[card] not in placed and card not in hand.where
+        ]
+        dealt = [street.name for street in hand.streets[: hand.street]]
+        places = sum(street.count(HIDDEN) for name, street in streets.items() if name not in dealt)
+        later += [HIDDEN] * (places - len(later))
+        self.rng.shuffle(later)
+        return [later.pop() if name == HIDDEN and later else name for name in cards]
+
+    def _discards(self, hand: Hand, seat: int, entry: Mapping[str, Any]) -> tuple[int, ...]:
+        if entry.get("cards"):
+            return tuple(parse(name) for name in entry["cards"])
+        kept, _, _ = _through_the_draw(self.case["cards"][self.player_at[seat]])
+        keeps = {parse(name) for name in kept if name != HIDDEN}
+        return tuple(card for card in reversed(hand.cards(seat)) if card not in keeps)[: entry["count"]]
+
+    def _has_unseen_upcards(self, hand: Hand, need: NeedCards) -> bool:
+        cards = self.case["cards"]
+        ups = [place.seat for place in need.places if place.face is Face.UP]
+        return any(cards[self.player_at[seat]].get(hand.street_name, ("",))[-1] == HIDDEN for seat in ups if seat)
+
+    # --- what unseen cards decide
+
+    def _unseen(self, hand: Hand) -> dict[int, list[int]]:
+        """Return, for positions at a showdown, the cards in their hands that the record does not name."""
+        if hand.settlement is None or len(hand.betting.players_in()) == 1:
+            return {}
+        held = {i: [*hand.down[i], *hand.up[i]] for i in hand.betting.players_in()}
+        return {i: unseen for i, cards in held.items() if (unseen := [c for c in cards if c not in self.named])}
+
+    def _unshown_hand_won(self, hand: Hand) -> bool:
+        unseen = self._unseen(hand)
+        shown = {self.seat_of[entry["player"]] for entry in self.case["showdown"] if entry["how"] == "shown"}
+        return hand.settlement is not None and any(
+            award.position in unseen and hand.seats[award.position] not in shown for award in hand.settlement.awards
+        )
+
+    def hidden_card_decides(self, hand: Hand) -> bool:
+        """Say whether other cards in the place of unseen ones would pay the pots to others."""
+        unseen = self._unseen(hand)
+        if not unseen:
+            return False
+        assert hand.settlement is not None, "unseen cards matter at a showdown only"
+        wanted = sum(len(cards) for cards in unseen.values())
+        pool = [card for card in range(52) if card not in self.named]
+        known = {
+            i: [c for c in (*hand.down[i], *hand.up[i], *hand.community) if c in self.named]
+            for i in hand.betting.players_in()
+        }
+        outcomes = set()
+        for fill in self._fills(pool, wanted):
+            coming = iter(fill)
+            hands = {i: [*cards, *islice(coming, len(unseen.get(i, ())))] for i, cards in known.items()}
+            settlement = settle(
+                hand.rules,
+                hand.rules.rankings(hand.deck_size),
+                hand.settlement.pots,
+                hands,
+                aggressor=None,
+                first_to_act=0,
+                raked=False,
+            )
+            outcomes.add(settlement.awards)
+            if len(outcomes) > 1:
+                return True
+        return False
+
+    def _fills(self, pool: Sequence[int], wanted: int) -> Iterator[Sequence[int]]:
+        if perm(len(pool), wanted) <= _WAYS_TO_TRY:
+            yield from permutations(pool, wanted)
+        else:
+            for _ in range(_WAYS_TO_TRY):
+                yield self.rng.sample(pool, wanted)
+
+
+def _through_the_draw(cards: Mapping[str, Any]) -> tuple[list[str], list[str], list[str]]:
+    """Return what a player kept, threw away and drew, as far as the record knows; five names, then as many as drawn."""
+    predraw, final = cards["predraw"], cards.get("final")
+    count = int(cards.get("discard_count") or 0)
+    if final is None:
+        thrown = list(cards.get("discarded") or predraw[len(predraw) - count :])
+        kept = [name for name in predraw if name not in thrown] if HIDDEN not in thrown else predraw[: 5 - count]
+        return kept, thrown, list(cards.get("drawn") or [HIDDEN] * count)
+    if HIDDEN in predraw:
+        drawn = list(cards.get("drawn") or final[5 - count :])
+    else:
+        drawn = [name for name in final if name not in predraw]
+    kept = [name for name in final if name not in drawn]
+    thrown = list(cards.get("discarded") or [name for name in predraw if name not in kept][:count])
+    return kept, thrown, drawn
+
+
+def _names_in(value: Any) -> Iterator[str]:
+    """Yield every card name in a case's nested lists and records of cards."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for entry in value.values():
+            yield from _names_in(entry)
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            yield from _names_in(entry)
+
+
+def _rules_of(case: Mapping[str, Any]) -> tuple[HouseRules, Stakes]:
+    rules = recorded.for_tags(recorded.GAMES[case["game"]], frozenset(case["tags"]))
+    amounts = {name: int(amount) for name, amount in case["stakes"].items()}
+    if rules.form is Form.SEVEN_CARD_STUD:
+        # Where nobody ever brought in, the record does not say for how much.
+        amounts.setdefault("bring_in", amounts["small_bet"] // 2)
+    stakes = Stakes(name=case["id"], structure=Structure(case["structure"].replace("-", "_")), **amounts)
+    return replace(rules, stakes=(stakes,)), stakes
