@@ -148,6 +148,18 @@ class HandView:
 
 
 @dataclass(frozen=True, slots=True)
+class PublicHand:
+    """What anybody may see of a hand: ``view``, the contributions' leaf hashes, and all leaves of each shuffle.
+
+    The leaves are missing where the hand's secrets are lost.
+    """
+
+    view: HandView
+    contribution_leaves: tuple[bytes, ...]
+    leaves: tuple[tuple[bytes, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class OpenedHand:
     """What an auditor needs to re-derive a closed hand; ``seeds`` has b"" for an absent contributor."""
 

@@ -4,7 +4,9 @@ The sequencer moves the head forward; all else only reads. Proofs come from the 
 else from full tiles of the store.
 """
 
+import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -12,7 +14,7 @@ from typing import Final
 from rngsvc.errors import NotFound, Reason
 from rngsvc.log_tree import TILE_HEIGHT, TILE_WIDTH, EdgeTree, node_in_tile, tile_of
 from rngsvc.ports import Head, Store
-from rngsvc.protocol.merkle import InclusionProver, NodeReader, consistency_proof, leaf_hash, root_of
+from rngsvc.protocol.merkle import InclusionProver, NodeReader, consistency_proof, leaf_hash, root_from_nodes, root_of
 
 _CACHED_TILES: Final = 4096  # 32 MiB
 
@@ -35,6 +37,7 @@ class Log:
         self.head = head
         self.tree = tree
         self._prover: InclusionProver | None = None
+        self._grown = asyncio.Event()
         self._tiles: OrderedDict[tuple[int, int], bytes] = OrderedDict()
 
     @classmethod
@@ -57,6 +60,12 @@ class Log:
         self.head = head
         if prover:
             self._prover = prover
+            self._grown.set()
+            self._grown = asyncio.Event()
+
+    async def grown(self) -> None:
+        """Wait until the log has more entries than now."""
+        await self._grown.wait()
 
     @property
     def size(self) -> int:
@@ -65,16 +74,29 @@ class Log:
 
     # --- Proofs ---
 
-    async def logged(self, position: int, entry: bytes | None = None) -> Logged:
-        """Return the entry at ``position`` with its proof to the newest checkpoint; NotFound past the log's end."""
+    async def logged(self, position: int, entry: bytes | None = None, head: Head | None = None) -> Logged:
+        """Return the entry at ``position`` with its proof to the checkpoint of ``head``, by default the newest.
+
+        NotFound past the log's end. Passing one head proves several entries by the same checkpoint.
+        """
+        head = head or self.head
+        if head is None or position >= head.size:
+            raise NotFound(Reason.UNKNOWN_INDEX, f"index: the log has {self.size} entries, counted from 0")
         if entry is None:
-            self._newest(position)
             entry = (await self._store.entries(position, position + 1))[0]
-        head = self._newest(position)
-        proof = self._fast_proof(position)
+        proof = self._fast_proof(position) if head is self.head else None
         if proof is None:
             proof = await self._prove(partial(_inclusion, position, head.size))
         return Logged(position, entry, tuple(proof), head.checkpoint)
+
+    async def root(self, size: int) -> bytes:
+        """Return the root of the first ``size`` entries."""
+
+        def build(node: NodeReader) -> list[bytes]:
+            return [root_from_nodes(size, node)]
+
+        (root,) = await self._prove(build)
+        return root
 
     async def inclusion(self, position: int, size: int) -> list[bytes]:
         """Return the proof that ``position`` is in the tree of the first ``size`` entries."""
@@ -83,11 +105,6 @@ class Log:
     async def consistency(self, old: int, new: int) -> list[bytes]:
         """Return the proof that the tree of ``new`` entries begins with that of ``old``."""
         return await self._prove(partial(consistency_proof, old, new))
-
-    def _newest(self, position: int) -> Head:
-        if not self.head or position >= self.head.size:
-            raise NotFound(Reason.UNKNOWN_INDEX, f"index: must be 0..{self.size - 1}, the log's last entry")
-        return self.head
 
     def _fast_proof(self, position: int) -> list[bytes] | None:
         """Return the proof if the window in memory has all of it."""
@@ -98,7 +115,7 @@ class Log:
         except KeyError:
             return None
 
-    async def _prove(self, build: "partial[list[bytes]]") -> list[bytes]:
+    async def _prove(self, build: Callable[[NodeReader], list[bytes]]) -> list[bytes]:
         """Run ``build(node)`` with all its nodes at hand: first a rehearsal, then the reads, then in earnest."""
         wanted: list[tuple[int, int]] = []
 

@@ -40,7 +40,8 @@ T = TypeVar("T")
 class Batch:
     """What the steps of one batch have staged. A step checks first and stages then, so it stages all or nothing.
 
-    ``undo`` collects what must be called if the store refuses the batch.
+    ``undo`` collects what must be called if the store refuses the batch, ``shuffled`` (items, stream bytes used) and
+    ``closed`` (outcome, reason) what metrics count if it does not.
     """
 
     def __init__(self, time_ms: int, log: Log, tables: Tables, randomness: bytes) -> None:
@@ -52,6 +53,8 @@ class Batch:
         self.samples: list[SampleRow] = []
         self.changed: dict[bytes, Table] = {}
         self.undo: list[Callable[[], None]] = []
+        self.shuffled: list[tuple[int, int]] = []
+        self.closed: list[tuple[str, str]] = []
         self._first = log.size
         self._tree = log.tree
         self._tables = tables
@@ -107,10 +110,12 @@ class _Queued(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What one batch did, for metrics: counts and seconds."""
+    """What one durable batch did, for metrics: counts and seconds, and `Batch.shuffled` and `Batch.closed`."""
 
     steps: int
     entries: int
+    shuffled: Sequence[tuple[int, int]]
+    closed: Sequence[tuple[str, str]]
     oldest_wait_s: float
     steps_s: float
     commit_s: float
@@ -237,6 +242,8 @@ class Sequencer:
             BatchReport(
                 steps=len(steps),
                 entries=len(batch.entries),
+                shuffled=batch.shuffled,
+                closed=batch.closed,
                 oldest_wait_s=started - min(queued.since for queued in steps),
                 steps_s=staged - started,
                 commit_s=time.monotonic() - staged,

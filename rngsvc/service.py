@@ -22,6 +22,7 @@ from rngsvc.calls import (
     OpenCards,
     OpenedHand,
     PromiseSeeds,
+    PublicHand,
     RegisterTable,
     ReserveHands,
     Reshuffle,
@@ -39,7 +40,7 @@ from rngsvc.errors import (
 )
 from rngsvc.hand import Closed, Drawn, Event, Hand, IllegalStep, Opened, Promised, Reserved, Sealed, State
 from rngsvc.log import Log, Logged
-from rngsvc.ports import StepRow, Store, TableRow
+from rngsvc.ports import Head, StepRow, Store, TableRow
 from rngsvc.protocol.card_seal import cards_root, salts, seal
 from rngsvc.protocol.commitment import (
     MAX_CONTRIBUTION_BYTES,
@@ -168,7 +169,9 @@ class Service:
         return await self._each(caller, requests, self._open, self._opened_before)
 
     async def close(self, caller: Caller, requests: Sequence[CloseHand]) -> list[Logged | ServiceError]:
-        """Step 8. Close a hand with its reveal at each request's table."""
+        """Step 8. Close a hand with its reveal at each request's table; only operators may declare one lost."""
+        if not caller.is_operator and any(request.outcome == "lost" for request in requests):
+            raise PermissionDenied(Reason.WRONG_ROLE, "outcome: only an operator may declare a hand lost")
         return await self._each(caller, requests, self._close, self._closed_before)
 
     async def draw(self, caller: Caller, request: DrawNumbers) -> Numbers:
@@ -193,9 +196,29 @@ class Service:
         hand = await self._any_hand(table, seq)
         positions = [table.position, *hand.positions]
         entries = await self.store.entries_at(positions)
-        logged = [await self.log.logged(*each) for each in zip(positions, entries, strict=True)]
+        head = self.log.head
+        logged = [await self.log.logged(*each, head) for each in zip(positions, entries, strict=True)]
         lowest = hand.closed is None and seq == table.last_closed + 1
         return HandView(hand, tuple(logged), (table.expires_ms() or 0) if lowest else 0)
+
+    async def public_hand(self, table_id: bytes, seq: int) -> PublicHand:
+        """Return what anybody may see of a hand: its entries, and the salted leaves that hide the rest."""
+        anybody = Caller("", is_operator=True)
+        view = await self.hand(anybody, table_id, seq)
+        table = await self._table(anybody, table_id)
+        hand = view.hand
+        if not hand.started_ms:
+            return PublicHand(view, (), ())
+        await self._load_key(table, seq, hand)
+        seeds = self._contributed_seeds(table, hand, lost=True)
+        if seeds is None:
+            return PublicHand(view, (), ())
+        contributions = tuple(
+            contribution_leaf(i, contributor, seed or None)
+            for i, ((contributor, _), seed) in enumerate(zip(hand.promises, seeds, strict=True))
+        )
+        leaves = tuple(tuple(self._dealt(table, hand, k).leaves) for k in range(len(hand.shuffles)))
+        return PublicHand(view, contributions, leaves)
 
     async def hands(self, caller: Caller, table_id: bytes, after_seq: int, limit: int) -> list[StepRow]:
         """Return the newest step of each of at most ``limit`` hands above ``after_seq``, ascending by seq."""
@@ -332,6 +355,7 @@ class Service:
             secret=secret,
         )
         self._put_step(batch, table, hand, sealed, leaf)
+        batch.shuffled.append((len(dealt.order), dealt.used))
         self.dealt.put((table.id, hand.seq, 0), dealt)
         return staged
 
@@ -373,6 +397,7 @@ class Service:
             inputs=request.locations,
         )
         self._put_step(batch, table, hand, sealed, leaf)
+        batch.shuffled.append((len(dealt.order), dealt.used))
         self.dealt.put((table.id, hand.seq, request.k), dealt)
         return staged
 
@@ -470,13 +495,14 @@ class Service:
         closed = Closed(staged.position, batch.time)
         batch.steps.append(rows(table.id, hand.seq, hand.steps, closed))
         batch.put(table.without(life.advance(hand, closed), leaf))
+        batch.closed.append((outcome, reason or ""))
         self.dealt.forget(table.id, hand.seq, len(hand.shuffles))
         return staged
 
     # --- Repeats: answered from the log, compared with what was asked ---
 
-    async def _reserved_before(self, table: Table, hand: Hand, request: ReserveHands) -> Logged:
-        logged = await self.log.logged(hand.reserved.position)
+    async def _reserved_before(self, table: Table, hand: Hand, request: ReserveHands, head: Head) -> Logged:
+        logged = await self.log.logged(hand.reserved.position, head=head)
         entry = _entry(logged, ReserveEntry)
         _check_same(
             "first_seq, count",
@@ -487,40 +513,40 @@ class Service:
         )
         return logged
 
-    async def _promised_before(self, _table: Table, hand: Hand, request: PromiseSeeds) -> Logged:
+    async def _promised_before(self, _table: Table, hand: Hand, request: PromiseSeeds, head: Head) -> Logged:
         if hand.promised is None:
             raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.PROMISE)))
-        logged = await self.log.logged(hand.promised.position)
+        logged = await self.log.logged(hand.promised.position, head=head)
         entry = _entry(logged, PromiseEntry)
         _check_same("hands", (entry.first, entry.promises), (request.first, request.promises))
         return logged
 
-    async def _sealed_before(self, table: Table, hand: Hand, request: SealShuffle) -> Shuffled:
+    async def _sealed_before(self, table: Table, hand: Hand, request: SealShuffle, head: Head) -> Shuffled:
         if not hand.shuffles:
             raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.SEAL)))
         given = self._given(table, hand, request.contributions)
         first = hand.shuffles[0]
         _check_same("item_count, contributions", (first.n, first.contributions), (request.n, given.root))
         dealt = self._dealt(table, hand, 0)
-        logged = await self.log.logged(first.position)
+        logged = await self.log.logged(first.position, head=head)
         return _shuffled(dealt, 0, given.leaves, table.terms.mode, logged)
 
-    async def _reshuffled_before(self, table: Table, hand: Hand, request: Reshuffle) -> Shuffled:
+    async def _reshuffled_before(self, table: Table, hand: Hand, request: Reshuffle, head: Head) -> Shuffled:
         if not 0 < request.k < len(hand.shuffles):
             raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.RESHUFFLE)))
         shuffle = hand.shuffles[request.k]
         _check_same("locations", shuffle.inputs, request.locations)
         dealt = self._dealt(table, hand, request.k)
-        return _shuffled(dealt, request.k, (), table.terms.mode, await self.log.logged(shuffle.position))
+        return _shuffled(dealt, request.k, (), table.terms.mode, await self.log.logged(shuffle.position, head=head))
 
-    async def _opened_before(self, table: Table, hand: Hand, request: OpenCards) -> Openings:
+    async def _opened_before(self, table: Table, hand: Hand, request: OpenCards, _head: Head) -> Openings:
         if not self._all_open(table, hand, request):
             raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.OPEN)))
         return self._openings(table, hand, request)
 
-    async def _closed_before(self, _table: Table, hand: Hand, request: CloseHand) -> Logged:
+    async def _closed_before(self, _table: Table, hand: Hand, request: CloseHand, head: Head) -> Logged:
         assert hand.closed, "only a closed hand comes here"
-        logged = await self.log.logged(hand.closed.position)
+        logged = await self.log.logged(hand.closed.position, head=head)
         entry = _entry(logged, CloseEntry)
         _check_same(
             "outcome, reason",
@@ -530,11 +556,11 @@ class Service:
         )
         return logged
 
-    async def _drawn_before(self, table: Table, hand: Hand, request: DrawNumbers) -> Numbers:
+    async def _drawn_before(self, table: Table, hand: Hand, request: DrawNumbers, head: Head) -> Numbers:
         if not hand.drawn:
             raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.DRAW)))
         given = self._given(table, hand, request.contributions)
-        logged = await self.log.logged(hand.drawn.position)
+        logged = await self.log.logged(hand.drawn.position, head=head)
         entry = _entry(logged, DrawEntry)
         _check_same(
             "purpose, modulus, count, contributions",
@@ -550,7 +576,7 @@ class Service:
         caller: Caller,
         request: Request,
         step: "Callable[[Table, Request, Batch], _Staged[Answer] | Answer]",
-        said_before: Callable[[Table, Hand, Request], Awaitable[Answer]],
+        said_before: Callable[[Table, Hand, Request, Head], Awaitable[Answer]],
     ) -> Answer:
         (answer,) = await self._each(caller, [request], step, said_before)
         if isinstance(answer, ServiceError):
@@ -562,7 +588,7 @@ class Service:
         caller: Caller,
         requests: Sequence[Request],
         step: "Callable[[Table, Request, Batch], _Staged[Answer] | Answer]",
-        said_before: Callable[[Table, Hand, Request], Awaitable[Answer]],
+        said_before: Callable[[Table, Hand, Request, Head], Awaitable[Answer]],
         *,
         random_bytes: int = 0,
     ) -> "list[Answer | ServiceError]":
@@ -575,13 +601,15 @@ class Service:
             return [self._run(caller, request, step, batch) for request in requests]
 
         results = await self.sequencer.submit(run, random_bytes=random_bytes)
+        head = self.log.head
+        assert head, "a log with tables has entries"
         answers: list[Answer | ServiceError] = []
         for request, result in zip(requests, results, strict=True):
             try:
                 if isinstance(result, _Staged):
-                    answers.append(result.answer(await self.log.logged(result.position, result.entry)))
+                    answers.append(result.answer(await self.log.logged(result.position, result.entry, head)))
                 elif isinstance(result, _SaidBefore):
-                    answers.append(await self._say_again(caller, request, result.hand, said_before))
+                    answers.append(await self._say_again(caller, request, result.hand, head, said_before))
                 else:
                     answers.append(result)
             except ServiceError as error:
@@ -615,12 +643,13 @@ class Service:
         caller: Caller,
         request: Request,
         hand: Hand | None,
-        said_before: Callable[[Table, Hand, Request], Awaitable[Answer]],
+        head: Head,
+        said_before: Callable[[Table, Hand, Request, Head], Awaitable[Answer]],
     ) -> Answer:
         table = await self._table(caller, request.table)
         hand = hand or await self._any_hand(table, request.seq)
         await self._load_key(table, request.seq, hand)
-        return await said_before(table, hand, request)
+        return await said_before(table, hand, request, head)
 
     # --- What steps share ---
 

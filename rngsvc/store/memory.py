@@ -3,6 +3,8 @@
 It keeps what a durable store keeps, but only as long as the process lives.
 """
 
+from collections.abc import Sequence
+
 from rngsvc.hand import Event
 from rngsvc.ports import Commit, Head, HeadMoved, SampleRow, StepRow, StoreRefused, TableRow
 
@@ -57,7 +59,7 @@ class MemoryStore:
         """Return a run of entries."""
         return self._disk.entries[first:end]
 
-    async def entries_at(self, positions: "list[int] | tuple[int, ...]") -> list[bytes]:
+    async def entries_at(self, positions: Sequence[int]) -> list[bytes]:
         """Return entries by position."""
         try:
             return [self._disk.entries[position] for position in positions]

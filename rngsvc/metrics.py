@@ -1,0 +1,112 @@
+"""What Prometheus sees, as documented in `docs/metrics.md`. No label grows with tables or hands."""
+
+from collections.abc import Callable
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from rngsvc.generator import Generator
+from rngsvc.sequencer import BatchReport
+
+_LATENCY_BUCKETS: Final = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1, 2, 4, 8)
+_DECKS: Final = frozenset({32, 36, 52})  # sizes with a label of their own
+_BATCH_BUCKETS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+class Metrics:
+    """All instruments of one service process, in a registry of its own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        r = self.registry
+        self.requests = Counter(
+            "rngsvc_requests", "Finished calls by method and gRPC status code.", ["method", "code"], registry=r
+        )
+        self.latency = Histogram(
+            "rngsvc_request_seconds",
+            "From a call's start to its end.",
+            ["method"],
+            registry=r,
+            buckets=_LATENCY_BUCKETS,
+        )
+        self.in_flight = Gauge("rngsvc_requests_in_flight", "Calls that are being answered.", registry=r)
+        self._batch_steps = Histogram(
+            "rngsvc_batch_steps", "Calls that shared one commit.", registry=r, buckets=_BATCH_BUCKETS
+        )
+        self._batch_wait = Histogram(
+            "rngsvc_batch_wait_seconds",
+            "How long a batch's oldest call had waited.",
+            registry=r,
+            buckets=_LATENCY_BUCKETS,
+        )
+        self._commit = Histogram(
+            "rngsvc_commit_seconds", "Making a batch durable (fsync included).", registry=r, buckets=_LATENCY_BUCKETS
+        )
+        self._entries = Counter("rngsvc_log_entries", "Entries logged by this process.", registry=r)
+        self.shuffles = Counter("rngsvc_shuffles", "Shuffles sealed by number of items.", ["items"], registry=r)
+        self.bytes_used = Counter(
+            "rngsvc_shuffle_bytes_used", "Stream bytes that shuffles took, by number of items.", ["items"], registry=r
+        )
+        self.closed = Counter(
+            "rngsvc_hands_closed", "Hands closed, by outcome and reason.", ["outcome", "reason"], registry=r
+        )
+        self.stopped = Gauge("rngsvc_signing_stopped", "1 once the service has stopped signing.", registry=r)
+        self._build = Info("rngsvc_build", "Version and code manifest of the running service.", registry=r)
+
+    def describe_build(self, version: str, code: bytes, origin: str) -> None:
+        """Say what is running."""
+        self._build.info({"version": version, "code_manifest": code.hex(), "origin": origin})
+
+    def finished(self, method: str, code: str, seconds: float) -> None:
+        """Count one finished call."""
+        self.requests.labels(method, code).inc()
+        self.latency.labels(method).observe(seconds)
+
+    def observe_batch(self, report: BatchReport) -> None:
+        """Count one batch."""
+        self._batch_steps.observe(report.steps)
+        self._batch_wait.observe(report.oldest_wait_s)
+        if report.commit_s:
+            self._commit.observe(report.commit_s)
+        self._entries.inc(report.entries)
+        for n, used in report.shuffled:
+            items = str(n) if n in _DECKS else "other"
+            self.shuffles.labels(items).inc()
+            self.bytes_used.labels(items).inc(used)
+        for outcome, reason in report.closed:
+            self.closed.labels(outcome, reason).inc()
+
+    def watch(self, generator: Generator, gauges: dict[str, tuple[str, Callable[[], float]]]) -> None:
+        """Read the generator's counters and ``gauges`` (name -> help, value) at each scrape."""
+        self.registry.register(_Watched(generator, gauges))
+
+
+class _Watched(Collector):
+    """Figures that their owners keep anyway, read when they are scraped."""
+
+    def __init__(self, generator: Generator, gauges: dict[str, tuple[str, Callable[[], float]]]) -> None:
+        self._generator = generator
+        self._gauges = gauges
+
+    def collect(self) -> "list[Metric]":
+        """Return the families."""
+        g = self._generator
+        families: list[Metric] = [
+            CounterMetricFamily("rngsvc_drbg_requests", "Requests answered by the DRBG.", value=g.requests),
+            CounterMetricFamily("rngsvc_drbg_reseeds", "Reseeds of the DRBG.", value=g.reseeds),
+            CounterMetricFamily("rngsvc_drbg_bytes", "Bytes given out by the DRBG.", value=g.bytes),
+            CounterMetricFamily(
+                "rngsvc_health_tested_bytes", "Output bytes that went through RCT and APT.", value=g.health_tested
+            ),
+            GaugeMetricFamily("rngsvc_drbg_failed", "1 once the generator has failed.", value=float(bool(g.failure))),
+        ]
+        sources = CounterMetricFamily(
+            "rngsvc_entropy_samples", "Noise samples that went through RCT and APT.", labels=["source"]
+        )
+        for source in g.sources:
+            sources.add_metric([source.name], source.samples)
+        families.append(sources)
+        families += [GaugeMetricFamily(name, text, value=read()) for name, (text, read) in self._gauges.items()]
+        return families

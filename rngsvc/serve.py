@@ -1,0 +1,433 @@
+"""From a configuration to a running service, and back down again. All wiring is here and nowhere else.
+
+Start: self-tests and entropy, keys, the store and its lock, the log's edge against its checkpoint and the head guard,
+an `integrity` entry; only then the listeners. Stop: health says so, no new calls, calls in flight are finished, the
+store is closed. Every doubt at start or later ends the process with exit code 4.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, cast
+
+import grpc
+import structlog
+import uvicorn
+from starlette.applications import Starlette
+
+from rngsvc import logs, server
+from rngsvc.config import Address, Settings, load
+from rngsvc.entropy import EntropySource, GeneratorFailed, OperatorFile, device_source, kernel_source
+from rngsvc.errors import SigningStopped, TryAgain
+from rngsvc.generator import Generator
+from rngsvc.head_guard import FileGuard
+from rngsvc.keys.location import KeyUnavailable
+from rngsvc.keys.making import make_auditor_keys, make_key_encryption_key, make_signing_key
+from rngsvc.keys.signing import SigningKey
+from rngsvc.keys.wrapping import KeyEncryptionKey
+from rngsvc.log import Log
+from rngsvc.manifest import manifest_hash
+from rngsvc.metrics import Metrics
+from rngsvc.ports import Head, Store, StoreRefused
+from rngsvc.protocol.checkpoint import Checkpoint, verify_checkpoint
+from rngsvc.protocol.errors import MalformedError, ProofError
+from rngsvc.protocol.merkle import root_from_nodes
+from rngsvc.protocol.signed_note import NoteKey
+from rngsvc.results import Results
+from rngsvc.sampling import Sampler
+from rngsvc.sequencer import Limits, Sequencer
+from rngsvc.service import Service
+from rngsvc.shuffles import DealtCache
+from rngsvc.store.memory import MemoryStore
+from rngsvc.store.sqlite import SqliteStore
+from rngsvc.tables import Tables
+from rngsvc.vault import Vault
+from rngsvc.web import operator_app, public_app
+
+EXIT_OK: Final = 0
+EXIT_STOPPED: Final = 4
+EXIT_CONFIGURATION: Final = 78
+
+_EXPIRY_SWEEP_S: Final = 2.0
+_ORPHAN_CHECK_S: Final = 1.0
+_PR_SET_DUMPABLE: Final = 4
+_EPHEMERAL_ORIGIN: Final = "ephemeral.example/rng"
+
+_log = structlog.get_logger("rngsvc.serve")
+
+
+class StartRefused(Exception):
+    """The service may not start: what it finds and what it should find do not agree."""
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now_ms(self) -> int:
+        """Return ms since 1970 UTC."""
+        return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """The service without its listeners."""
+
+    service: Service
+    log: Log
+    store: Store
+    sequencer: Sequencer
+    sampler: Sampler
+    results: Results
+    generator: Generator
+    note_key: NoteKey
+
+
+async def run(settings: Settings, *, auditor_keys: Path | None = None, watch_parent: bool = False) -> int:
+    """Run the service until it is told to stop, or must; return the exit code.
+
+    Prints one JSON line with its addresses and public key when it is ready. ``auditor_keys`` is named in that line;
+    with ``watch_parent`` it also stops when the process that started it is gone.
+    """
+    logs.configure(settings.log_level, settings.log_format)
+    _keep_secrets_out_of_dumps()
+    metrics = Metrics()
+    stopping = asyncio.Event()
+    try:
+        core = await start(settings, metrics, stopping)
+    except KeyUnavailable as error:
+        _log.critical("not started", why=str(error))
+        return EXIT_CONFIGURATION
+    except (GeneratorFailed, StoreRefused, StartRefused, SigningStopped, TryAgain) as error:
+        _log.critical("not started", why=str(error))
+        return EXIT_STOPPED
+    try:
+        return await _serve(settings, core, metrics, stopping, auditor_keys, watch_parent=watch_parent)
+    finally:
+        await core.store.close()
+
+
+async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -> Core:
+    """Bring everything up but the listeners; raises if anything is in doubt. ``stopping`` is set on doubt later."""
+    generator = Generator(
+        _sources(settings),
+        reseed_after_requests=settings.reseed_after_requests,
+        reseed_after_s=settings.reseed_after_s,
+    )
+    signing_key = SigningKey.load(settings.signing_key)
+    kek = KeyEncryptionKey.load(settings.key_encryption_key)
+    note_key = NoteKey(settings.origin, signing_key.public_key)
+    path = settings.store.path
+    store: Store
+    store = SqliteStore(path) if path else MemoryStore()
+    guard_path = settings.head_guard or (path.with_name(path.name + ".checkpoint") if path else None)
+    guard = FileGuard(guard_path) if guard_path else None
+    head = await store.open()
+    try:
+        log = await _checked_log(store, head, note_key, guard)
+        tables = Tables(store)
+        await tables.load_unclosed()
+
+        def sign_checkpoint(size: int, root: bytes) -> bytes:
+            return Checkpoint(settings.origin, size, root).sign(note_key, signing_key.sign).encode()
+
+        def on_stop(why: str) -> None:
+            _log.critical("signing stopped", why=why)
+            metrics.stopped.set(1)
+            stopping.set()
+
+        sequencer = Sequencer(
+            store,
+            log,
+            tables,
+            SystemClock(),
+            generator,
+            sign_checkpoint,
+            guard,
+            Limits(settings.queue_limit, settings.batch_limit),
+            on_stop,
+            metrics.observe_batch,
+        )
+        service = Service(settings.origin, store, log, tables, sequencer, Vault(kek, store, generator), DealtCache())
+        results = Results(store, log, sequencer, manifest_hash())
+        sampler = Sampler(store, log, sequencer, generator, settings.sample_bytes_per_s)
+        sequencer.start()
+        await results.start(json.dumps(generator.self_test()).encode())
+    except BaseException:
+        await store.close()
+        raise
+    metrics.describe_build(version("sealed-shoe"), results.code, settings.origin)
+    metrics.watch(
+        generator,
+        {
+            "rngsvc_log_size": ("Entries that the newest checkpoint covers.", lambda: log.size),
+            "rngsvc_hands_unclosed": ("Reserved hands that are not closed.", lambda: tables.unclosed_hands),
+            "rngsvc_queue": ("Calls that wait for the next batch.", lambda: sequencer.queued),
+        },
+    )
+    return Core(service, log, store, sequencer, sampler, results, generator, note_key)
+
+
+async def _checked_log(store: Store, head: Head | None, key: NoteKey, guard: FileGuard | None) -> Log:
+    """Return the log of ``store``, once checkpoint, tree and guard agree. Raises StartRefused."""
+    log = await Log.load(store, head)
+    size = 0
+    if head:
+        size = head.size
+        try:
+            checkpoint = verify_checkpoint(head.checkpoint.decode(), key.name, [key])
+        except (MalformedError, ProofError) as error:
+            raise StartRefused(f"the store's checkpoint is not one of this origin and signing key: {error}") from None
+        if (checkpoint.size, checkpoint.root) != (head.size, head.root):
+            raise StartRefused("the store's checkpoint does not say what the store's head says")
+        if root_from_nodes(head.size, log.tree.node) != head.root:
+            raise StartRefused("the store's entries and tiles do not give the root of its checkpoint")
+    newest = guard.newest() if guard else None
+    if newest is not None:
+        try:
+            known = verify_checkpoint(newest.decode(), key.name, [key])
+        except (UnicodeDecodeError, MalformedError, ProofError) as error:
+            raise StartRefused(f"the head guard holds no checkpoint of this origin and signing key: {error}") from None
+        if known.size > size:
+            raise StartRefused(
+                f"the store has {size} entries, but a checkpoint over {known.size} was signed: it is an older copy, and"
+                " going on from it would fork the log"
+            )
+        if known.root != await log.root(known.size):
+            raise StartRefused(f"the store differs from the log whose checkpoint over {known.size} entries was signed")
+    return log
+
+
+def _sources(settings: Settings) -> list[EntropySource]:
+    sources: list[EntropySource] = [kernel_source()]
+    if settings.entropy_device:
+        device = settings.entropy_device
+        sources.append(device_source(device, settings.entropy_device_bits_per_byte, settings.entropy_device_timeout_s))
+    if settings.entropy_file:
+        sources.append(OperatorFile(settings.entropy_file))
+    return sources
+
+
+# --- Listeners and life ---
+
+
+async def _serve(
+    settings: Settings,
+    core: Core,
+    metrics: Metrics,
+    stopping: asyncio.Event,
+    auditor_keys: Path | None,
+    *,
+    watch_parent: bool,
+) -> int:
+    grpc_server, healthy = server.build(
+        service=core.service,
+        log=core.log,
+        store=core.store,
+        sampler=core.sampler,
+        results=core.results,
+        metrics=metrics,
+        reseeds=lambda: core.generator.reseeds,
+        has_tls=settings.has_tls,
+        default_deadline_s=settings.default_deadline_s,
+        max_message_bytes=settings.max_message_bytes,
+        max_concurrent=settings.queue_limit,
+    )
+    try:
+        port = _add_port(grpc_server, settings)
+        public = _bound(settings.http_public)
+        operator = _bound(settings.http_operator)
+    except (RuntimeError, OSError) as error:
+        _log.critical("not started", why=f"cannot listen: {error}")
+        return EXIT_CONFIGURATION
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, stopping.set)
+    await grpc_server.start()
+    await server.set_health(healthy, serving=True)
+
+    def ready() -> tuple[bool, dict[str, object]]:
+        stopped = core.sequencer.stopped
+        able = stopped is None and not stopping.is_set()
+        return able, {"log_size": core.log.size, "why": stopped.why if stopped else ""}
+
+    web = public_app(core.service, core.log, core.store, settings.origin)
+    async with (
+        _http(web, public),
+        _http(operator_app(metrics.registry, ready), operator),
+        _background(_close_expired(core)),
+        _background(_until_orphaned(stopping) if watch_parent else asyncio.sleep(0)),
+    ):
+        ready_line = {
+            "grpc": str(Address(settings.listen.host, port)),
+            "http": f"http://{_address(public)}",
+            "operator": f"http://{_address(operator)}",
+            "origin": settings.origin,
+            "log_key": core.note_key.vkey,
+            "tls": settings.has_tls,
+            **({"auditor_keys": str(auditor_keys)} if auditor_keys else {}),
+        }
+        print(json.dumps(ready_line), flush=True)
+        _log.info("ready", **ready_line)
+        if not settings.has_tls:
+            _log.warning("without TLS: loopback only, every local process has every role")
+        await stopping.wait()
+        _log.info("stopping")
+        await server.set_health(healthy, serving=False)
+        await grpc_server.stop(settings.drain_s)
+        await core.sequencer.drain()
+    if core.sequencer.stopped:
+        return EXIT_STOPPED
+    _log.info("stopped", log_size=core.log.size)
+    return EXIT_OK
+
+
+def _add_port(grpc_server: grpc.aio.Server, settings: Settings) -> int:
+    address = str(settings.listen)
+    if not settings.has_tls:
+        return grpc_server.add_insecure_port(address)
+    certificates = _Certificates(settings)
+    credentials = grpc.dynamic_ssl_server_credentials(
+        certificates.load(),
+        cast("Callable[[], grpc.ServerCertificateConfiguration]", certificates.reload),  # None: no change
+        require_client_authentication=True,
+    )
+    return grpc_server.add_secure_port(address, credentials)
+
+
+class _Certificates:
+    """The server's certificate files, read again for a new connection when they have changed."""
+
+    def __init__(self, settings: Settings) -> None:
+        assert settings.tls_certificate, "asked for only with TLS"
+        assert settings.tls_key, "the configuration wants all three"
+        assert settings.tls_client_ca, "the configuration wants all three"
+        self._files = (settings.tls_key, settings.tls_certificate, settings.tls_client_ca)
+        self._read_at = self._changed()
+
+    def load(self) -> grpc.ServerCertificateConfiguration:
+        """Read them. OSError if one cannot be read."""
+        key, chain, authorities = (file.read_bytes() for file in self._files)
+        return grpc.ssl_server_certificate_configuration([(key, chain)], authorities)
+
+    def reload(self) -> grpc.ServerCertificateConfiguration | None:
+        """Return them if they have changed; what cannot be read leaves the old ones in use."""
+        try:
+            changed = self._changed()
+            if changed == self._read_at:
+                return None
+            configuration = self.load()
+        except OSError as error:
+            _log.error("certificates not reloaded", why=str(error))
+            return None
+        self._read_at = changed
+        _log.info("certificates reloaded")
+        return configuration
+
+    def _changed(self) -> tuple[int, ...]:
+        return tuple(file.stat().st_mtime_ns for file in self._files)
+
+
+def _bound(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    return socket.create_server((address.host, address.port), family=family)
+
+
+def _address(bound: socket.socket) -> Address:
+    host, port = bound.getsockname()[:2]
+    return Address(host, port)
+
+
+@contextlib.asynccontextmanager
+async def _http(app: Starlette, bound: socket.socket) -> AsyncIterator[None]:
+    """Serve ``app`` on a bound socket while the context lasts."""
+    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2)
+    http = uvicorn.Server(config)
+    # Signals are ours: uvicorn would end the process before the log is drained.
+    http.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
+    task = asyncio.create_task(http.serve([bound]))
+    try:
+        yield
+    finally:
+        http.should_exit = True
+        await task
+        bound.close()
+
+
+@contextlib.asynccontextmanager
+async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run a coroutine while the context lasts."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def _close_expired(core: Core) -> None:
+    while True:
+        await asyncio.sleep(_EXPIRY_SWEEP_S)
+        try:
+            closed = await core.service.close_expired(core.sequencer.clock.now_ms())
+        except (TryAgain, SigningStopped) as error:
+            _log.warning("expired hands not closed", why=str(error))
+        else:
+            if closed:
+                _log.warning("expired hands closed", hands=closed)
+
+
+async def _until_orphaned(stopping: asyncio.Event) -> None:
+    parent = os.getppid()
+    while os.getppid() == parent:  # noqa: ASYNC110  (nobody tells a process that its parent is gone)
+        await asyncio.sleep(_ORPHAN_CHECK_S)
+    stopping.set()
+
+
+def _keep_secrets_out_of_dumps() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+# --- Trying it out ---
+
+
+@contextlib.contextmanager
+def ephemeral(flags: Mapping[str, object]) -> Iterator[tuple[Settings, Path]]:
+    """Yield settings for a service of its own: new keys and a SQLite store in a folder that is removed afterwards.
+
+    ``flags`` overrides settings by name. The second value is the file with an auditor's keys, for tables with escrow.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="rngsvc-"))
+    try:
+        make_signing_key(folder / "log.key", _EPHEMERAL_ORIGIN)
+        make_key_encryption_key(folder / "seeds.key")
+        make_auditor_keys(folder / "auditor.key")
+        settings = {
+            "origin": _EPHEMERAL_ORIGIN,
+            "signing_key": f"file:{folder / 'log.key'}",
+            "key_encryption_key": f"file:{folder / 'seeds.key'}",
+            "listen": "127.0.0.1:0",
+            "http_public": "127.0.0.1:0",
+            "http_operator": "127.0.0.1:0",
+            "store": f"sqlite:{folder / 'log.sqlite3'}",
+            "log_level": "warning",
+        }
+        given = {name: value for name, value in flags.items() if value is not None}
+        yield load({**settings, **given}, {}).settings, folder / "auditor.key"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

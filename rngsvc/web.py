@@ -1,0 +1,115 @@
+"""Two HTTP listeners. Public: the log's tiles and the public part of hands. Operator: metrics and health.
+
+The public one serves only what everybody may see, so it needs no authentication and may be cached: tiles never change.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from rngsvc.calls import PublicHand
+from rngsvc.errors import InvalidField, NotFound, ServiceError
+from rngsvc.log import Log
+from rngsvc.ports import Store
+from rngsvc.protocol.errors import MalformedError
+from rngsvc.protocol.tiles import WIDTH, Tile, encode_bundle
+from rngsvc.protocol.tlog_proof import TlogProof
+from rngsvc.service import Service
+from rngsvc.wire import seq_number
+
+_FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
+_FRESH: Final = {"Cache-Control": "no-cache"}
+
+
+def public_app(service: Service, log: Log, store: Store, origin: str) -> Starlette:
+    """Return what strangers may read: `/checkpoint`, `/tile/...` (C2SP tlog-tiles), `/hands/{table}/{seq}`."""
+
+    async def checkpoint(_request: Request) -> Response:
+        if log.head is None:
+            return PlainTextResponse("the log is empty\n", 404)
+        return Response(log.head.checkpoint, media_type="text/plain; charset=utf-8", headers=_FRESH)
+
+    async def tile(request: Request) -> Response:
+        try:
+            wanted = Tile.parse(request.url.path.removeprefix("/"))
+        except MalformedError as error:
+            return PlainTextResponse(f"{error}\n", 404)
+        if wanted.level is None:
+            first = wanted.index * WIDTH
+            if first + wanted.width > log.size:
+                return PlainTextResponse(f"the log has {log.size} entries\n", 404)
+            body = encode_bundle(await store.entries(first, first + wanted.width))
+        else:
+            body = await log.tile(wanted.level, wanted.index, wanted.width)
+        return Response(body, media_type="application/octet-stream", headers=_FOR_EVER)
+
+    async def hand(request: Request) -> Response:
+        table = request.path_params["table"]
+        seq = request.path_params["seq"]
+        if len(table) != 32 or table.strip("0123456789abcdef"):
+            raise InvalidField("table", "32 lower-case hex digits")
+        shown = await service.public_hand(bytes.fromhex(table), seq_number(seq))
+        return JSONResponse(public_receipt(shown, origin, table, seq), headers=_FRESH)
+
+    return Starlette(
+        routes=[
+            Route("/checkpoint", checkpoint),
+            Route("/tile/{rest:path}", tile),
+            Route("/hands/{table}/{seq:int}", hand),
+        ],
+        exception_handlers={ServiceError: _refuse},
+    )
+
+
+def operator_app(registry: CollectorRegistry, health: Callable[[], tuple[bool, dict[str, object]]]) -> Starlette:
+    """Return what the operator's monitoring reads: `/metrics`, `/healthz` (alive), `/readyz` (able to sign).
+
+    ``health`` says whether the service can sign, and with what figures.
+    """
+
+    async def metrics(_request: Request) -> Response:
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    async def alive(_request: Request) -> Response:
+        return JSONResponse({"status": "alive"})
+
+    async def ready(_request: Request) -> Response:
+        able, figures = health()
+        return JSONResponse({"status": "ready" if able else "not ready", **figures}, 200 if able else 503)
+
+    return Starlette(routes=[Route("/metrics", metrics), Route("/healthz", alive), Route("/readyz", ready)])
+
+
+def public_receipt(shown: PublicHand, origin: str, table: str, seq: int) -> dict[str, object]:
+    """Return the public part of a hand's receipt (`protocol/receipt.md`): no seed of anybody, no opening."""
+    entries = [
+        {
+            "entry": each.entry.decode(),
+            "proof": TlogProof(each.position, each.proof, each.checkpoint.decode()).encode(),
+        }
+        for each in shown.view.entries
+    ]
+    shuffles = [
+        {"k": k, "n": len(leaves), "leaves": [leaf.hex() for leaf in leaves]} for k, leaves in enumerate(shown.leaves)
+    ]
+    return {
+        "format": "rs1-receipt/1",
+        "origin": origin,
+        "table": table,
+        "seq": seq,
+        "entries": entries,
+        "contributions": [leaf.hex() for leaf in shown.contribution_leaves],
+        "shuffles": shuffles,
+        "openings": [],
+    }
+
+
+async def _refuse(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, ServiceError), "registered for these only"
+    status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, InvalidField) else 503
+    return JSONResponse({"reason": error.reason, "message": error.message}, status)
