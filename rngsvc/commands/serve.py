@@ -1,54 +1,48 @@
-"""`rngsvc serve`: run the service."""
+"""`rngsvc serve`."""
 
 import asyncio
-import os
-import sys
-from collections.abc import Callable, Coroutine
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import click
 
-from rngsvc.commands.exit_codes import Ended, ExitCode
-from rngsvc.config import SETTINGS, ConfigurationRefused, load
-
-
-def _settings_as_flags(command: Callable[..., None]) -> Callable[..., None]:
-    for name, setting in reversed(SETTINGS.items()):
-        text = f"{setting.description} [{setting.variable}; default: {setting.default}]"
-        command = click.option(setting.flag, name, help=text)(command)
-    return command
+from rngsvc.commands.settings import merged, refused, settings_options
+from rngsvc.config import ConfigurationRefused
+from rngsvc.serve import ephemeral, run
 
 
 @click.command()
-@click.option("--config", "file", type=click.Path(path_type=Path), help="TOML file with settings. [RNGSVC_CONFIG]")
 @click.option(
     "--ephemeral",
+    "is_ephemeral",
     is_flag=True,
-    help="Try it out: new keys and a store in a temporary folder, any free loopback ports. All is gone at the end.",
+    help="Try it out: new keys, free ports and a store that is removed when the service or its parent ends.",
 )
-@_settings_as_flags
-def command(file: Path | None, ephemeral: bool, **flags: str | None) -> None:
-    """Run the service until SIGTERM or SIGINT.
+@settings_options
+@click.pass_context
+def command(ctx: click.Context, /, is_ephemeral: bool, config_file: Path | None, **flags: str | None) -> None:
+    """Run the service until SIGTERM.
 
-    When it is ready it prints one JSON line with its addresses and the log's public key on stdout; logs go to stderr.
+    Prints one JSON line on stdout when it is ready: grpc, http and operator addresses, origin and log_key; with
+    --ephemeral also auditor_keys, the file with the keys for tables under escrow. Logs go to stderr.
     """
-    from rngsvc import serve  # noqa: PLC0415  (gRPC is loaded only to serve)
-
+    if not is_ephemeral:
+        settings = merged(config_file, flags).settings
+        with asyncio.Runner(loop_factory=_new_event_loop) as runner:
+            ctx.exit(runner.run(run(settings)))
+    if config_file:
+        raise click.UsageError("--ephemeral makes its own configuration; --config does not go with it")
     try:
-        if ephemeral:
-            with serve.ephemeral(flags) as (settings, auditor_keys):
-                code = _run(serve.run(settings, auditor_keys=auditor_keys, watch_parent=True))
-        else:
-            code = _run(serve.run(load(flags, os.environ, file).settings))
-    except ConfigurationRefused as refused:
-        raise Ended(ExitCode.CONFIGURATION, str(refused)) from None
-    sys.exit(code)
+        with ephemeral(flags) as (settings, auditor_keys), asyncio.Runner(loop_factory=_new_event_loop) as runner:
+            code = runner.run(run(settings, auditor_keys=auditor_keys, watch_parent=True))
+    except ConfigurationRefused as error:
+        raise refused(error) from error
+    ctx.exit(code)
 
 
-def _run(work: Coroutine[Any, Any, int]) -> int:
-    try:
-        import uvloop  # noqa: PLC0415  (optional; the answers are the same without, only slower)
-    except ImportError:
-        return asyncio.run(work)
-    return uvloop.run(work)
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    """Return uvloop's loop where there is one for this platform: the standard one is slower, not different."""
+    module = import_module("uvloop" if find_spec("uvloop") else "asyncio")
+    loop: asyncio.AbstractEventLoop = module.new_event_loop()
+    return loop
