@@ -206,8 +206,10 @@ class Audited:
         self.findings += findings[: LISTED_FINDINGS - len(self.findings)]
 
 
-def audit(source: LogSource, key: NoteKey, progress: Callable[[int], None] = lambda _done: None) -> Audited:
-    """Audit the log in ``source``, whose first key is ``key``; ``progress`` is told how many entries are done.
+def audit(
+    source: LogSource, key: NoteKey, progress: Callable[[int, int], None] = lambda _done, _total: None
+) -> Audited:
+    """Audit the log in ``source``, whose first key is ``key``; ``progress`` is told entries done, and how many there are.
 
     Raises SourceUnreadable where something is missing, so that no verdict can be given.
     """
@@ -226,7 +228,7 @@ def audit(source: LogSource, key: NoteKey, progress: Callable[[int], None] = lam
         for raw in entries:
             audited.add(monitor.feed(raw))
         tiles.add([leaf_hash(raw) for raw in entries])
-        progress(monitor.size)
+        progress(monitor.size, checkpoint.size)
     tiles.finish()
     if monitor.root != checkpoint.root:
         audited.log_faults.append("the entries do not give the signed root")

@@ -1,0 +1,102 @@
+"""`rngsvc keygen`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from rngsvc.commands.exit_codes import Ended, ExitCode
+from rngsvc.commands.output import json_option, print_json
+from rngsvc.keys.development_ca import issue_client, issue_server, make_ca
+from rngsvc.keys.identity import Identity, IdentityRefused, Role
+from rngsvc.keys.location import KeyUnavailable
+from rngsvc.keys.making import make_auditor_keys, make_key_encryption_key, make_signing_key
+from rngsvc.protocol.errors import MalformedError
+
+_NEW_FILE = click.Path(dir_okay=False, path_type=Path)
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+@click.group()
+def command() -> None:
+    """Make the keys that a service needs, each in a new file of mode 0600. Nothing is ever overwritten."""
+
+
+@command.command()
+@click.option("--origin", required=True, help="Name of the log, for ever, for example cardroom.example/rng.")
+@click.option("-o", "--output", type=_NEW_FILE, required=True, help="File for the private key (PEM).")
+@json_option
+def log(origin: str, output: Path, as_json: bool) -> None:
+    """Make the log's signing key, and print the verifier key that callers and players are given."""
+    with _refusals():
+        public = make_signing_key(output, origin)
+    if as_json:
+        print_json({"file": str(output), "origin": origin, "log_key": public.vkey})
+    else:
+        click.echo(public.vkey)
+
+
+@command.command()
+@click.option("-o", "--output", type=_NEW_FILE, required=True, help="File for the key.")
+def seeds(output: Path) -> None:
+    """Make the key-encryption key, under which the seeds of open hands are stored."""
+    with _refusals():
+        make_key_encryption_key(output)
+
+
+@command.command()
+@click.option("-o", "--output", type=_NEW_FILE, required=True, help="File for both private keys (PEM).")
+@json_option
+def auditor(output: Path, as_json: bool) -> None:
+    """Make an auditor's pair of keys, and print the public ones that tables under escrow are registered with."""
+    with _refusals():
+        x25519, ed25519 = make_auditor_keys(output).public_keys
+    if as_json:
+        print_json({"file": str(output), "x25519": x25519.hex(), "ed25519": ed25519.hex()})
+    else:
+        click.echo(f"x25519 {x25519.hex()}\ned25519 {ed25519.hex()}")
+
+
+@command.command()
+@click.argument("folder", type=_FOLDER)
+def ca(folder: Path) -> None:
+    """Make a certificate authority in FOLDER, to try out mutual TLS."""
+    with _refusals():
+        make_ca(folder, datetime.now(UTC))
+
+
+@command.command()
+@click.argument("folder", type=_FOLDER)
+@click.argument("hosts", nargs=-1, required=True)
+def server(folder: Path, hosts: tuple[str, ...]) -> None:
+    """Issue a server's certificate for HOSTS (DNS names, IP addresses) from the authority in FOLDER."""
+    with _refusals():
+        issue_server(folder, "server", hosts, datetime.now(UTC))
+
+
+@command.command()
+@click.argument("folder", type=_FOLDER)
+@click.argument("role", type=click.Choice([each.value for each in Role]))
+@click.argument("name")
+@json_option
+def client(folder: Path, role: str, name: str, as_json: bool) -> None:
+    """Issue a client's certificate for ROLE and NAME from the authority in FOLDER."""
+    with _refusals():
+        identity = Identity(Role(role), name)
+        files = issue_client(folder, identity, datetime.now(UTC))
+    if as_json:
+        print_json(
+            {"uri": identity.uri, "certificate": str(folder / f"{files}.pem"), "key": str(folder / f"{files}.key")}
+        )
+    else:
+        click.echo(f"{folder / files}.pem {identity.uri}")
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except (KeyUnavailable, IdentityRefused, MalformedError, ValueError) as error:
+        raise Ended(ExitCode.USAGE, str(error)) from error

@@ -1,0 +1,64 @@
+"""`rngsvc verify`."""
+
+import time
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from rngsvc.commands.exit_codes import Ended, ExitCode
+from rngsvc.commands.keys import log_key_option
+from rngsvc.commands.output import json_option, print_json
+from rngsvc.keys.location import KeyUnavailable
+from rngsvc.keys.making import AuditorKeys
+from rngsvc.protocol.signed_note import NoteKey
+from rngsvc.protocol.verify import Outcome, Report, verify
+
+_STYLE = {Outcome.CHECKED: "green", Outcome.FAILED: "bold red", Outcome.NOT_SHOWN: "yellow"}
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@log_key_option
+@click.option("--auditor-key", metavar="URI", help="The table's auditor's keys (file:PATH), to open an escrowed seed.")
+@json_option
+def command(file: Path, log_key: NoteKey, auditor_key: str | None, as_json: bool) -> None:
+    """Check a receipt or a dealer's hand history, offline.
+
+    FILE is its JSON (`-` for standard input). Each step is listed as checked, failed, or not shown, when the file does
+    not hold what the step needs. Exit code 0 says that no step failed, 1 that one did.
+    """
+    with click.open_file(str(file), "rb") as stream:
+        document = stream.read()
+    try:
+        opening = AuditorKeys.load(auditor_key).opening if auditor_key else None
+    except KeyUnavailable as error:
+        raise Ended(ExitCode.USAGE, str(error)) from error
+    report = verify(document, log_key.vkey, time.time_ns() // 1_000_000, opening)
+    if as_json:
+        print_json(
+            {
+                "verdict": "fail" if report.failures else "pass",
+                "failed": [step.id for step in report.failures],
+                "steps": [
+                    {"id": step.id, "outcome": step.outcome, "claim": step.claim, "detail": step.detail}
+                    for step in report.steps
+                ],
+            }
+        )
+    else:
+        _show(report)
+    if report.failures:
+        names = ", ".join(step.id for step in report.failures)
+        raise Ended(ExitCode.CHECK_FAILED, f"failed: {names}")
+
+
+def _show(report: Report) -> None:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("step", "outcome", "what"):
+        table.add_column(heading)
+    for step in report.steps:
+        style = _STYLE[step.outcome]
+        table.add_row(step.id, f"[{style}]{step.outcome}[/]", f"{step.claim} [dim]{step.detail}[/]")
+    Console().print(table)
