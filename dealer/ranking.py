@@ -57,6 +57,7 @@ class HighRanking:
     ) -> None:
         if deck_size not in DECK_SIZES:
             raise ValueError(f"deck_size: {deck_size} is not one of {DECK_SIZES}")
+        self.deck_size = deck_size
         order = list(Category)
         if flush_over_full_house:
             order[Category.FLUSH], order[Category.FULL_HOUSE] = Category.FULL_HOUSE, Category.FLUSH
@@ -86,6 +87,10 @@ class HighRanking:
     def category(self, value: int) -> Category:
         """Return the class of a value that this ranking gave."""
         return self._order[value >> 20]
+
+    def place(self, category: Category) -> int:
+        """Return where a class stands in this ranking's order, 0 the lowest."""
+        return self._place[category]
 
     def top_rank(self, value: int) -> int:
         """Return the rank that comes first in a value: of the straight's top, the quads, the pair, the high card."""
@@ -176,12 +181,12 @@ class DeuceToSeven:
     """The lowest five cards where the ace is high and straights and flushes count against the hand."""
 
     def __init__(self) -> None:
-        self._high = HighRanking(low_straight=False)
+        self.high = HighRanking(low_straight=False)
 
     def __call__(self, cards: Sequence[int]) -> int:
         """Return the value of exactly five cards."""
         assert len(cards) == 5, "a seven-card form of this game is not played here"
-        return -self._high(cards)
+        return -self.high(cards)
 
 
 def _digits(ranks: Iterable[int]) -> int:
