@@ -3,6 +3,7 @@
 from typing import Final
 
 from stats_tests.bits.sp800_22 import SP800_22
+from stats_tests.bits.structure import STRUCTURE
 from stats_tests.catalogue import Entry
 
-ENTRIES: Final[tuple[Entry, ...]] = SP800_22
+ENTRIES: Final[tuple[Entry, ...]] = SP800_22 + STRUCTURE

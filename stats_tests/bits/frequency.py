@@ -8,8 +8,9 @@ import numpy as np
 
 from stats_tests.bits import tails
 from stats_tests.bits.sequence import Sequence
-from stats_tests.bits.sequence_test import WHOLE
+from stats_tests.bits.sequence_test import WHOLE, chi_square
 from stats_tests.catalogue import Mode
+from stats_tests.nulls import log_two_sided_normal
 from stats_tests.result import Result
 from stats_tests.windows import Counts
 
@@ -39,7 +40,7 @@ class Frequency:
         ones, bits = int(counts[0]), self.n * sequences
         excess = abs(2 * ones - bits) / math.sqrt(bits)
         if self.mode is Mode.NIST_COMPAT:
-            null, log_p = "normal", tails.normal_two_sided(excess)
+            null, log_p = "normal", log_two_sided_normal(excess)
         else:
             null, log_p = f"binomial, {bits} trials, 1/2", tails.binomial_two_sided(ones, bits)
         details = {"bits": bits, "ones": ones}
@@ -51,7 +52,8 @@ class BlockFrequency:
     """Are there as many ones as zeros in each block of M bits?
 
     X = sum (2 ones - M)^2 / M over the blocks. Its exact mean is the number of blocks N and its exact variance
-    2 N (1 - 1/M); the corrected null is the scaled chi-square with these moments, NIST's is chi-square with N degrees.
+    2 N (1 - 1/M); X / (1 - 1/M) is taken as chi-square with N / (1 - 1/M) degrees, which has
+    these two moments. NIST takes X as chi-square with N degrees.
     """
 
     n: int
@@ -71,14 +73,6 @@ class BlockFrequency:
     def judge(self, counts: Counts, sequences: int) -> tuple[Result, ...]:
         """Judge the sum of squares over all blocks."""
         blocks = self.n // self.block * sequences
-        statistic = int(counts[0]) / self.block
         scale = 1.0 if self.mode is Mode.NIST_COMPAT else 1 - 1 / self.block
-        return (
-            Result(
-                test=self.id,
-                null=f"{scale:.6g} x chi-square, {blocks / scale:.6g} degrees of freedom",
-                statistic=statistic,
-                log_p=tails.chi_square(statistic / scale, blocks / scale),
-                details={"blocks": blocks, "block_bits": self.block},
-            ),
-        )
+        statistic = int(counts[0]) / self.block / scale
+        return (chi_square(self.id, statistic, blocks / scale, {"blocks": blocks, "block_bits": self.block}),)

@@ -8,9 +8,8 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from stats_tests.bits import tails
 from stats_tests.bits.sequence import Sequence
-from stats_tests.bits.sequence_test import UNIT, WHOLE
+from stats_tests.bits.sequence_test import UNIT, WHOLE, chi_square
 from stats_tests.catalogue import Mode
 from stats_tests.result import Result
 from stats_tests.windows import Counts
@@ -63,13 +62,7 @@ class Serial:
         psi = [int(total) * 2**k / self.n - self.n * sequences for k, total in zip(lengths, counts, strict=True)]
         first, second = psi[0] - psi[1], psi[0] - 2 * psi[1] + psi[2]
         return tuple(
-            Result(
-                test=self.id + part,
-                null=f"chi-square, {freedom} degrees of freedom",
-                statistic=statistic,
-                log_p=tails.chi_square(statistic, freedom),
-                details={"word_bits": m},
-            )
+            chi_square(self.id + part, statistic, freedom, {"word_bits": m})
             for part, statistic, freedom in zip(
                 self.parts, (first, second), (sequences << m - 1, sequences << m - 2), strict=True
             )
@@ -103,17 +96,8 @@ class ApproximateEntropy:
     def judge(self, counts: Counts, sequences: int) -> tuple[Result, ...]:
         """Judge what the longer words diverge more than the shorter."""
         shorter, longer = (int(total) / UNIT for total in counts)
-        statistic = 2 * (longer - shorter)
-        freedom = sequences << self.length
-        return (
-            Result(
-                test=self.id,
-                null=f"chi-square, {freedom} degrees of freedom",
-                statistic=statistic,
-                log_p=tails.chi_square(statistic, freedom),
-                details={"word_bits": self.length},
-            ),
-        )
+        statistic, freedom = 2 * (longer - shorter), sequences << self.length
+        return (chi_square(self.id, statistic, freedom, {"word_bits": self.length}),)
 
     def _divergence(self, counts: Counts) -> int:
         seen = counts[counts > 0]

@@ -11,6 +11,7 @@ from stats_tests.bits import tails
 from stats_tests.bits.sequence import Sequence
 from stats_tests.bits.sequence_test import WHOLE, goodness_of_fit
 from stats_tests.catalogue import Mode
+from stats_tests.nulls import log_two_sided_normal
 from stats_tests.result import Result
 from stats_tests.windows import Counts
 
@@ -60,7 +61,7 @@ class Runs:
             return Result(test=self.id, null=null, statistic=runs, log_p=-math.inf, details=details)
         product = 2 * share * (1 - share)
         z = (runs - self.n * product) / (product * math.sqrt(self.n))
-        return Result(test=self.id, null="normal", statistic=abs(z), log_p=tails.normal_two_sided(z), details=details)
+        return Result(test=self.id, null="normal", statistic=abs(z), log_p=log_two_sided_normal(z), details=details)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from stats_tests.bits import tails
 from stats_tests.bits.sequence import Sequence
+from stats_tests.nulls import log_chi_square_lower, log_chi_square_tail
 from stats_tests.result import Category, Result, not_applicable
 from stats_tests.windows import Counts, Statistic
 
@@ -74,25 +74,35 @@ def whole_sequences(test: SequenceTest, bits: int) -> Statistic:
     return Statistic(cells=test.cells, observe=observe, judge=judge, span=octets, step=octets)
 
 
+def chi_square(
+    test: str,
+    statistic: float,
+    freedom: float,
+    details: Mapping[str, int | float],
+    categories: tuple[Category, ...] = (),
+) -> Result:
+    """Return the result of a statistic that is chi-square under the null distribution."""
+    return Result(
+        test=test,
+        null=f"chi-square, {freedom:.10g} degrees of freedom",
+        statistic=statistic,
+        log_p=log_chi_square_tail(statistic, freedom),
+        log_p_low=log_chi_square_lower(statistic, freedom),
+        details=details,
+        categories=categories,
+    )
+
+
 def goodness_of_fit(
     test: str, observed: Counts, probabilities: Row[float], labels: Row[str], details: Mapping[str, int | float]
 ) -> Result:
-    """Return Pearson's chi-square result for category counts under fully known probabilities."""
-    total = int(observed.sum())
-    expected = total * np.array(probabilities)
-    statistic = float(((observed - expected) ** 2 / expected).sum())
-    freedom = len(labels) - 1
-    return Result(
-        test=test,
-        null=f"chi-square, {freedom} degrees of freedom",
-        statistic=statistic,
-        log_p=tails.chi_square(statistic, freedom),
-        details=details,
-        categories=tuple(
-            Category(label, int(count), float(mean))
-            for label, count, mean in zip(labels, observed, expected, strict=True)
-        ),
+    """Return Pearson's chi-square result for category counts under fully known probabilities, no cells joined."""
+    expected = int(observed.sum()) * np.array(probabilities)
+    categories = tuple(
+        Category(label, int(count), float(mean)) for label, count, mean in zip(labels, observed, expected, strict=True)
     )
+    statistic = float(((observed - expected) ** 2 / expected).sum())
+    return chi_square(test, statistic, len(labels) - 1, details, categories)
 
 
 def fisher_cell(log_p: float) -> int:
@@ -105,7 +115,7 @@ def fisher_log_p(cell: int, sequences: int) -> float:
 
     For one sequence this is its own P-value. Discrete P-values make it conservative.
     """
-    return tails.chi_square(2 * cell / UNIT, 2 * sequences)
+    return log_chi_square_tail(2 * cell / UNIT, 2 * sequences)
 
 
 class SecondLevel:

@@ -7,10 +7,10 @@ from typing import ClassVar, Final
 import numpy as np
 from scipy import fft
 
-from stats_tests.bits import tails
 from stats_tests.bits.sequence import Sequence
 from stats_tests.bits.sequence_test import WHOLE
 from stats_tests.catalogue import Mode
+from stats_tests.nulls import log_two_sided_normal
 from stats_tests.result import Result
 from stats_tests.windows import Counts
 
@@ -60,4 +60,4 @@ class Spectral:
         z = (below - mean * sequences) / math.sqrt(variance * sequences)
         null = f"normal, mean {mean * sequences:.6g}, variance {variance * sequences:.6g}"
         details = {"below": below, "frequencies": self.n // 2 * sequences}
-        return (Result(test=self.id, null=null, statistic=z, log_p=tails.normal_two_sided(z), details=details),)
+        return (Result(test=self.id, null=null, statistic=z, log_p=log_two_sided_normal(z), details=details),)

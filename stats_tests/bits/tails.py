@@ -1,31 +1,14 @@
-"""Logarithms of tail probabilities that stay right where the probability itself underflows.
-
-`scipy.special` only: importing `scipy.stats` costs seconds and 100 MB in every worker.
-"""
+"""Logarithms of exact tails of counts, right also where the probability itself underflows."""
 
 import math
 from typing import Final
 
 from scipy import special
 
+from stats_tests.nulls import log_chi_square_tail
+
 # Below this a double loses digits to gradual underflow, so the logarithm is taken another way.
 _SMALLEST: Final = 1e-290
-
-
-def chi_square(statistic: float, freedom: float) -> float:
-    """Return ln P(X >= statistic) for a chi-square variable, `freedom` > 0 not necessarily whole."""
-    if statistic <= 0:
-        return 0.0
-    a, x = freedom / 2, statistic / 2
-    tail = float(special.gammaincc(a, x))
-    if tail > _SMALLEST:
-        return math.log(tail)
-    return -x + a * math.log(x) - math.lgamma(a) + math.log(_upper_gamma_fraction(a, x))
-
-
-def normal_two_sided(z: float) -> float:
-    """Return ln P(|Z| >= |z|) for a standard normal variable."""
-    return min(0.0, math.log(2) + float(special.log_ndtr(-abs(z))))
 
 
 def binomial_two_sided(successes: int, trials: int) -> float:
@@ -71,23 +54,4 @@ def poisson_at_least(count: int, mean: float) -> float:
 
 
 def _poisson_at_most(count: int, mean: float) -> float:
-    return chi_square(2 * mean, 2 * (count + 1))
-
-
-def _upper_gamma_fraction(a: float, x: float) -> float:
-    """Return Gamma(a, x) e^x x^-a for x > a + 1, by the continued fraction (Lentz's method; DLMF 8.9.2)."""
-    b = x + 1 - a
-    c = math.inf
-    d = 1 / b
-    value = d
-    for k in range(1, 100_000):
-        numerator = -k * (k - a)
-        b += 2
-        d = 1 / (numerator * d + b)
-        c = b + numerator / c
-        value *= c * d
-        if abs(c * d - 1) < 1e-15:
-            return value
-    raise AssertionError(
-        "the continued fraction converges for x > a + 1, and x is far beyond where the tail underflows"
-    )
+    return log_chi_square_tail(2 * mean, 2 * (count + 1))

@@ -7,9 +7,8 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from stats_tests.bits import tails
 from stats_tests.bits.sequence import Sequence
-from stats_tests.bits.sequence_test import WHOLE, goodness_of_fit
+from stats_tests.bits.sequence_test import WHOLE, chi_square, goodness_of_fit
 from stats_tests.catalogue import Mode
 from stats_tests.result import Result
 from stats_tests.windows import Counts
@@ -78,15 +77,8 @@ class NonOverlapping:
         results = []
         for part, total, squares in zip(self.parts, *counts.reshape(2, -1).tolist(), strict=True):
             statistic = (squares - 2 * mean * total + blocks * mean**2) / variance
-            results.append(
-                Result(
-                    test=self.id + part,
-                    null=f"chi-square, {blocks} degrees of freedom",
-                    statistic=statistic,
-                    log_p=tails.chi_square(statistic, blocks),
-                    details={"matches": total, "expected": mean * blocks},
-                )
-            )
+            details = {"matches": total, "expected": mean * blocks}
+            results.append(chi_square(self.id + part, statistic, blocks, details))
         return tuple(results)
 
 

@@ -8,10 +8,10 @@ from typing import ClassVar, Final
 import numpy as np
 from scipy import signal
 
-from stats_tests.bits import tails
 from stats_tests.bits.sequence import Sequence
 from stats_tests.bits.sequence_test import UNIT, WHOLE
 from stats_tests.catalogue import Mode
+from stats_tests.nulls import log_two_sided_normal
 from stats_tests.result import Result
 from stats_tests.windows import Counts
 
@@ -93,7 +93,7 @@ class Universal:
                 test=self.id,
                 null=f"normal, mean {mean:.8g}, variance {variance / sequences:.6g}",
                 statistic=observed,
-                log_p=tails.normal_two_sided(z),
+                log_p=log_two_sided_normal(z),
                 details={"block_bits": length, "first_blocks": self.first_blocks, "tested_blocks": tested},
             ),
         )

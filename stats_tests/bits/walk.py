@@ -12,6 +12,7 @@ from stats_tests.bits import tails
 from stats_tests.bits.sequence import Sequence
 from stats_tests.bits.sequence_test import STS, fisher_cell, fisher_log_p, goodness_of_fit
 from stats_tests.catalogue import Mode
+from stats_tests.nulls import log_two_sided_normal
 from stats_tests.result import Result, not_applicable
 from stats_tests.windows import Counts
 
@@ -231,6 +232,6 @@ class RandomExcursionsVariant:
         for part, state, visits in zip(self.parts, VARIANT_STATES, counts[1:].tolist(), strict=True):
             z = (visits - cycles) / math.sqrt(cycles * (4 * abs(state) - 2))
             details = {"cycles": cycles, "visits": visits}
-            log_p = tails.normal_two_sided(z)
+            log_p = log_two_sided_normal(z)
             results.append(Result(test=self.id + part, null="normal", statistic=z, log_p=log_p, details=details))
         return tuple(results)
