@@ -209,7 +209,7 @@ class Audited:
 def audit(
     source: LogSource, key: NoteKey, progress: Callable[[int, int], None] = lambda _done, _total: None
 ) -> Audited:
-    """Audit the log in ``source``, whose first key is ``key``; ``progress`` is told entries done, and how many there are.
+    """Audit the log in ``source``, whose first key is ``key``; ``progress`` is told how far it is, and the log's size.
 
     Raises SourceUnreadable where something is missing, so that no verdict can be given.
     """

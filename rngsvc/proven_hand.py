@@ -93,7 +93,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Shuffle:
-    """A sealed shuffle: its context HC_k and root R_k, the locations it took its items from (none for k = 0).
+    """A sealed shuffle: its context HC_k and root R_k, the stream bytes it used, the locations of its items (k >= 1).
 
     ``leaves`` is None while they are not known to this caller, after a restart.
     """
@@ -102,6 +102,7 @@ class Shuffle:
     n: int
     context: bytes
     root: bytes
+    used: int
     inputs: tuple[Location, ...]
     leaves: tuple[bytes, ...] | None
     logged: Placed
@@ -319,7 +320,7 @@ class ProvenHand:
     def _take_shuffle(self, logged: Placed, entry: SealEntry, leaves: Sequence[bytes] | None) -> Shuffle:
         k = entry.k
         known = None if leaves is None else tuple(leaves)
-        shuffle = Shuffle(k, entry.n, entry.hc, entry.root, entry.inputs or (), known, logged)
+        shuffle = Shuffle(k, entry.n, entry.hc, entry.root, entry.used, entry.inputs or (), known, logged)
         if k == len(self.shuffles):
             self.shuffles.append(shuffle)
         elif self.shuffles[k].logged.leaf == logged.leaf:
@@ -438,10 +439,12 @@ def rederive(seed: bytes, shuffles: Sequence[Shuffle], draw: Draw | None) -> Non
     orders: list[list[int]] = []
     for each in shuffles:
         items = [orders[j][p] for j, p in each.inputs] if each.k else list(range(each.n))
-        order, _ = permute(seed, each.context, each.k, items)
+        order, used = permute(seed, each.context, each.k, items)
         orders.append(order)
         if cards_root(each.k, seal(each.k, order, salts(seed, each.context, each.k, each.n))) != each.root:
             raise RevealMismatch(f"the revealed seed does not give the sealed order of shuffle {each.k}")
+        if used != each.used:
+            raise RevealMismatch(f"shuffle {each.k} used {used} bytes, not {each.used} as its entry says")
     if draw is not None:
         entry = draw.logged.entry
         assert isinstance(entry, DrawEntry), "a Draw is made from one"

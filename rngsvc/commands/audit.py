@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.text import Text
 
 from rngsvc.audit import Audited, LogSource, SourceUnreadable, StoreFile, TilesFolder, TilesUrl, audit
 from rngsvc.commands.exit_codes import Ended, ExitCode
@@ -87,29 +88,27 @@ def _unclosed(unclosed: Unclosed) -> dict[str, object]:
 
 
 def _show(audited: Audited) -> None:
-    console = Console()
     checkpoint = audited.checkpoint
-    console.print(f"{checkpoint.origin}: {checkpoint.size} entries, {audited.tables} tables", markup=False)
-    console.print(f"  last entry {_time(audited.last_time)}")
+    _line("log", f"{checkpoint.origin}, {checkpoint.size} entries, {audited.tables} tables", "bold")
+    _line("last", _time(audited.last_time))
     for name, count in sorted((audited.counts | audited.outcomes).items()):
-        console.print(f"  {count:>9} {name}")
+        _line(str(count), name)
     for each in audited.unclosed:
-        state = f"{each.state}, expires {_time(each.expires_ms)}"
-        console.print(f"  unclosed: table {each.table.hex()} hand {each.seq} ({state})")
+        text = f"table {each.table.hex()}, hand {each.seq}: {each.state}, expires {_time(each.expires_ms)}"
+        _line("unclosed", text, "yellow")
     for fault in audited.log_faults:
-        console.print(f"[bold red]FAULT[/] {fault}")
+        _line("log", fault, "bold red")
     for finding in audited.findings:
-        where = f"entry {finding.index}"
-        if finding.table:
-            where += f", table {finding.table.hex()}"
-        if finding.seq:
-            where += f", hand {finding.seq}"
-        console.print(f"[bold red]{finding.check}[/] {where}: {finding.message}")
-    failed = {finding.check for finding in audited.findings}
+        table = f", table {finding.table.hex()}" if finding.table else ""
+        hand = f", hand {finding.seq}" if finding.seq else ""
+        _line(finding.check, f"entry {finding.index}{table}{hand}: {finding.message}", "bold red")
     if audited.passed:
-        console.print(f"[green]pass[/]: {', '.join(Check)}, tiles, root and signature are in order")
-    else:
-        console.print(f"[bold red]fail[/]: {', '.join(sorted(failed)) or 'the log itself'}")
+        _line("pass", f"{', '.join(Check)}, tiles, root and signature are in order", "green")
+
+
+def _line(word: str, text: str, style: str = "") -> None:
+    # Text, not markup: what a log says must not colour our verdict.
+    Console().print(Text.assemble((f"{word:>10} ", style), text), soft_wrap=True)
 
 
 def _time(ms: int) -> str:

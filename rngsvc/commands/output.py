@@ -1,4 +1,4 @@
-"""JSON on stdout: stable keys for programs."""
+"""What commands print: JSON with stable keys for programs, lines for people."""
 
 import json
 from collections.abc import Callable

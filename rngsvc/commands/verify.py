@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from rngsvc.commands.exit_codes import Ended, ExitCode
 from rngsvc.commands.keys import log_key_option
@@ -55,10 +55,8 @@ def command(file: Path, log_key: NoteKey, auditor_key: str | None, as_json: bool
 
 
 def _show(report: Report) -> None:
-    table = Table(box=None, pad_edge=False)
-    for heading in ("step", "outcome", "what"):
-        table.add_column(heading)
+    console = Console()
     for step in report.steps:
-        style = _STYLE[step.outcome]
-        table.add_row(step.id, f"[{style}]{step.outcome}[/]", f"{step.claim} [dim]{step.detail}[/]")
-    Console().print(table)
+        # Text, not markup: what a file says must not colour our verdict.
+        line = Text.assemble((f"{step.outcome:<10}", _STYLE[step.outcome]), f"{step.id:<14} {step.claim} ", step.detail)
+        console.print(line, soft_wrap=True)
