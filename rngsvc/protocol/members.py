@@ -95,18 +95,18 @@ class Word(Codec[str]):
 
 @dataclasses.dataclass(frozen=True)
 class Text(Codec[str]):
-    """``low`` to ``high`` characters of printable ASCII; line breaks only where ``lines`` says so."""
+    """``low`` to ``high`` characters of printable ASCII, and those in ``besides``."""
 
     low: int
     high: int
-    lines: bool = False
+    besides: str = ""
 
     def read(self, value: object, field: str) -> str:
         """Refuse other characters and lengths."""
         if (
             not isinstance(value, str)
             or not self.low <= len(value) <= self.high
-            or not all(" " <= each <= "~" or (self.lines and each in "\n—") for each in value)
+            or not all(" " <= each <= "~" or each in self.besides for each in value)
         ):
             raise MalformedError(field, f"must be {self.low}..{self.high} printable ASCII characters")
         return value
@@ -173,7 +173,7 @@ class Record(Codec[T]):
         codecs = members_of(self.kind)
         for name in value:
             if name not in codecs:
-                raise MalformedError(f"{prefix}{name}", "is not a member here")
+                raise MalformedError(f"{prefix}{_shown(name)}", "is not a member here")
         found: dict[str, Any] = {}
         for name, (codec, optional) in codecs.items():
             if name in value:
@@ -221,7 +221,7 @@ def load(text: str, field: str) -> object:
         if len(found) != len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
-            raise MalformedError(f"{field}.{twice}" if field else twice, "stands twice")
+            raise MalformedError(f"{field}.{_shown(twice)}" if field else _shown(twice), "stands twice")
         return found
 
     try:
@@ -230,3 +230,8 @@ def load(text: str, field: str) -> object:
         raise
     except (ValueError, RecursionError) as error:
         raise MalformedError(field, "must be JSON") from error
+
+
+def _shown(name: str) -> str:
+    """Return a member's name as it may stand in a message: somebody else chose it."""
+    return ascii(name[:40])[1:-1]

@@ -23,8 +23,8 @@ from rngsvc.protocol.commitment import (
 )
 from rngsvc.protocol.entries import MAX_ENTRY_BYTES
 from rngsvc.protocol.errors import MalformedError
-from rngsvc.protocol.members import Array, Integer, Octets, Record, Text, Word, load, member
-from rngsvc.protocol.signed_note import MAX_NOTE_CHARACTERS
+from rngsvc.protocol.members import Array, Codec, Integer, Octets, Record, Text, Word, load, member
+from rngsvc.protocol.signed_note import MAX_NOTE_CHARACTERS, check_key_name
 
 FORMAT: Final = "rs1-receipt/1"
 MAX_DOCUMENT_CHARACTERS: Final = 2**24
@@ -34,12 +34,26 @@ _K: Final = Integer(0, MAX_SHUFFLES - 1)
 _PLACE: Final = Integer(0, MAX_ITEMS - 1)
 
 
+class LogName(Codec[str]):
+    """A log's origin, which is its key's name too."""
+
+    def read(self, value: object, field: str) -> str:
+        """Refuse what cannot be a key's name."""
+        name = value if isinstance(value, str) else ""
+        check_key_name(name, field)
+        return name
+
+    def write(self, value: str) -> str:
+        """Return the name itself."""
+        return value
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoggedEntry:
     """An entry's canonical text, and the tlog-proof text that shows it in the log."""
 
     entry: str = member(Text(1, MAX_ENTRY_BYTES))
-    proof: str = member(Text(1, MAX_NOTE_CHARACTERS, lines=True))
+    proof: str = member(Text(1, MAX_NOTE_CHARACTERS, besides="\n—"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +90,7 @@ class Receipt:
     ``contributions`` are the Merkle leaf hashes of Step 2 in order.
     """
 
-    origin: str = member(Text(1, 255))
+    origin: str = member(LogName())
     table: bytes = member(Octets(TABLE_BYTES))
     seq: int = member(Integer(1, MAX_SEQ))
     entries: tuple[LoggedEntry, ...] = member(Array(Record(LoggedEntry), 1, 256))

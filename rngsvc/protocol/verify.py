@@ -81,7 +81,8 @@ def verify(
     with which an escrowed seed is opened and the derivation checked. MalformedError if ``log_key`` is no key; whatever
     is wrong with the document stands in the report.
     """
-    pinned = NoteKey.from_vkey(log_key) if isinstance(log_key, str) else None
+    # A raw key has no name of its own and takes the receipt's; until that is read any other will do.
+    pinned = NoteKey.from_vkey(log_key) if isinstance(log_key, str) else NoteKey("unnamed", log_key)
     steps: list[Step] = []
     try:
         read = parse_document(document if isinstance(document, str) else _decoded(document))
@@ -94,8 +95,7 @@ def verify(
     except ProofError as error:
         return _stopped(steps, str(error))
     steps.append(Step(*_READING[1], Outcome.CHECKED, _count(len(hand.logged), "entry", "entries")))
-    if pinned is None:
-        assert isinstance(log_key, bytes), "a key is text or bytes"
+    if isinstance(log_key, bytes):
         pinned = NoteKey(receipt.origin, log_key)
     evidence = _Evidence(hand, pinned, events, now, auditor)
     for step_id, claim, check in _CHECKS:

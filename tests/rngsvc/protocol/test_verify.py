@@ -60,10 +60,10 @@ def test_the_key_may_be_given_raw_and_the_document_as_bytes():
     assert not verify(document, hands.public_key(1)).failures
     assert failed(document, MemoryLog(key=2)) == {"checkpoints"}
     assert failed(document, MemoryLog(origin="other.example")) >= {"checkpoints"}
-    with pytest.raises(MalformedError):
-        verify(document, b"short")
-    with pytest.raises(MalformedError):
-        verify(document, "no key")
+    for no_key in (b"short", "no key"):
+        for each in (document, b""):
+            with pytest.raises(MalformedError):
+                verify(each, no_key)
 
 
 @pytest.mark.parametrize(
@@ -531,6 +531,10 @@ def test_each_member_dropped_or_replaced_fails_or_is_no_longer_shown(which):
         ('{"format":"rs1-receipt/1","origin":1.5}', "document"),
         ('{"format":"rs1-receipt/1","origin":"a"}', "table"),
         ('{"receipt":{"format":"rs1-receipt/1"},"events":[]}', "receipt.origin"),
+        ('{"format":"rs1-receipt/1","\\ud800":1}', "\\ud800: is not a member"),
+        ('{"format":"rs1-receipt/1","\\ud800":1,"\\ud800":1}', "document.\\ud800: stands twice"),
+        (changed(origin="a b"), "origin"),
+        (changed(origin="a+b"), "origin"),
         (b"\xff", "document"),
         ('{"format":"rs1-receipt/1","x":NaN}', "document"),
         ('{"format":"rs1-receipt/1","x":' + "9" * 5000 + "}", "document"),
@@ -541,6 +545,7 @@ def test_a_document_of_another_form_is_refused_by_name(document, member):
     (failure,) = report.failures
     assert failure.id == "document"
     assert any(each in failure.detail for each in member.split("|"))
+    assert failure.detail.isascii()
     assert [step.id for step in report.steps] == list(STEP_IDS)
 
 
