@@ -16,10 +16,11 @@ from rngsvc.client.log_view import (
     SignedCheckpoint,
     TableChain,
     TrustedLog,
-    check_continues,
     split_hashes,
 )
 from rngsvc.protocol.entries import CloseEntry, DrawEntry, PromiseEntry, ReserveEntry, SealEntry, TableEntry
+from rngsvc.protocol.errors import ProofError
+from rngsvc.protocol.merkle import verify_consistency
 from rngsvc.v1 import audit_pb2_grpc, log_pb2, log_pb2_grpc, shuffle_pb2, shuffle_pb2_grpc
 
 if TYPE_CHECKING:
@@ -137,24 +138,31 @@ class Connection:
                 if offered.root != held.root:
                     raise LogForked(f"two signed trees of {held.size} entries", held.note, offered.note)
                 return
-            if held is not None and offered.size < held.size:
-                await self._fetch_proof(offered, held)
-                return
             if held is not None:
-                await self._fetch_proof(held, offered)
+                await self._prove_pair(held, offered)
+                if offered.size < held.size:
+                    return
             # Another task may have trusted another checkpoint meanwhile; then ours is measured against that one.
             if self.log.advance(held, offered):
                 return
 
-    async def _fetch_proof(self, older: SignedCheckpoint, newer: SignedCheckpoint) -> None:
+    async def _prove_pair(self, held: SignedCheckpoint, offered: SignedCheckpoint) -> None:
+        """Show that the smaller tree is a beginning of the larger one."""
+        older, newer = sorted((held, offered), key=lambda each: each.size)
+        if older.size == 0:
+            return  # every tree continues the empty one
         request = log_pb2.GetConsistencyProofRequest(old_size=older.size, new_size=newer.size)
         try:
             answer = await self.caller.repeatable(self.log_service.GetConsistencyProof, request)
         except (InvalidRequest, NotFound) as error:
             raise LogRolledBack(
-                f"the log cannot show {newer.size} entries, which it has signed: {error}", newer.note, older.note
+                f"the log cannot show {newer.size} entries, which it has signed: {error}", held.note, offered.note
             ) from error
-        check_continues(older, newer, split_hashes(answer.proof, "proof"))
+        hashes = split_hashes(answer.proof, "proof")
+        try:
+            verify_consistency(older.size, older.root, newer.size, newer.root, hashes)
+        except ProofError as error:
+            raise LogForked(f"{older.size} to {newer.size} entries: {error}", held.note, offered.note) from error
 
     # --- Tables ---
 

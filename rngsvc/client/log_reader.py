@@ -51,6 +51,7 @@ class LogReader:
         With ``follow`` the stream stays open for what comes after. Each run is shown to stand at its place under a
         signed checkpoint before it is given. Memory stays constant.
         """
+        held = self._connection.log.newest
         frontier = await self._frontier(first)
         request = log_pb2.StreamEntriesRequest(first=first, end=end, follow=follow)
         async for message in self._connection.caller.stream(self._connection.log_service.StreamEntries, request):
@@ -62,6 +63,9 @@ class LogReader:
             await self._check(frontier, checkpoint)
             await self._connection.see(checkpoint)
             yield Run(message.first, tuple(message.entries), checkpoint)
+        due = end or (held.size if held else 0)
+        if not follow and frontier.size < due:
+            raise AnswerMalformed(f"entries: must reach {due}, but break off at {frontier.size}")
 
     async def _frontier(self, first: int) -> Frontier:
         """Return the tree of the entries before ``first``; it is proven with the first run that follows it."""

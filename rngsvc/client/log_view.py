@@ -5,7 +5,7 @@ one table's entries.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final
@@ -14,7 +14,7 @@ from rngsvc.client.errors import AnswerMalformed, CheckpointRejected, InclusionU
 from rngsvc.protocol.checkpoint import verify_checkpoint
 from rngsvc.protocol.entries import HandEntry, parse_entry
 from rngsvc.protocol.errors import MalformedError, ProofError
-from rngsvc.protocol.merkle import leaf_hash, verify_consistency, verify_inclusion
+from rngsvc.protocol.merkle import leaf_hash, verify_inclusion
 from rngsvc.protocol.signed_note import NoteKey
 from rngsvc.protocol.tlog_proof import TlogProof
 from rngsvc.proven_hand import Placed
@@ -118,16 +118,6 @@ class TrustedLog:
                 return False
             self.newest = offered
             return True
-
-
-def check_continues(older: SignedCheckpoint, newer: SignedCheckpoint, proof: Sequence[bytes]) -> None:
-    """Check that the tree of ``newer`` begins with that of ``older``; LogForked carries both if it is not shown."""
-    if older.size == 0:
-        return  # every tree continues the empty one
-    try:
-        verify_consistency(older.size, older.root, newer.size, newer.root, proof)
-    except ProofError as error:
-        raise LogForked(f"{older.size} to {newer.size} entries: {error}", older.note, newer.note) from error
 
 
 class TableChain:
