@@ -67,7 +67,7 @@ class CommunityCard(NamedTuple):
 
 
 class Reshuffled(NamedTuple):
-    """The cards at these locations were shuffled again, as shuffle ``k`` (DK-4)."""
+    """The cards at these locations were shuffled again and sealed, as shuffle ``k`` (DK-4)."""
 
     k: int
     locations: tuple[Location, ...]

@@ -86,8 +86,10 @@ def start(
     hand.kept_folds = frozenset()
     hand.settlement = hand.awaits = None
     hand.events = []
+    hand.button = button
+    hand.posts = tuple(_usual_posts(hand) if posts is None else posts)
     hand.big_blinds = ()
-    for posting in _usual_posts(hand) if posts is None else posts:
+    for posting in hand.posts:
         _post(hand, posting)
     _deal_street(hand)
     return hand
@@ -210,8 +212,20 @@ def time_out(hand: Hand, *, protection_left: bool = True) -> Hand:
         if not protects:
             return hand
     if protects:
-        return _protect(hand, i)
+        return protect(hand, need.seat)
     return apply(hand, Action(need.seat, Act.CHECK if Act.CHECK in acts else Act.FOLD))
+
+
+def protect(hand: Hand, seat: int) -> Hand:
+    """Return the hand with a seat treated as all-in for what it has put in (P7-8), if it still has chips to bet."""
+    i = hand.seats.index(seat)
+    if not isinstance(hand.awaits, NeedAction) or not hand.betting.can_act(i):
+        return hand  # a bring-in just posted took the last chip, or ended the round
+    new = hand.copy()
+    new.betting.protect(i)
+    new.record(Protected(seat))
+    _next_turn(new, hand.seats.index(hand.awaits.seat))
+    return new
 
 
 def _money_in_the_pot(hand: Hand, i: int) -> int:
@@ -433,16 +447,6 @@ def _fold(hand: Hand, i: int) -> None:
 def _bring_in(hand: Hand, i: int) -> None:
     hand.bring_in_due = False
     _record_act(hand, i, Act.BRING_IN, hand.betting.post_bring_in(i))
-
-
-def _protect(hand: Hand, i: int) -> Hand:
-    if not isinstance(hand.awaits, NeedAction) or not hand.betting.can_act(i):
-        return hand  # the bring-in just posted for him put him all-in, or ended the round
-    new = hand.copy()
-    new.betting.protect(i)
-    new.record(Protected(new.seats[i]))
-    _next_turn(new, hand.seats.index(hand.awaits.seat))
-    return new
 
 
 def _end_round(hand: Hand) -> None:

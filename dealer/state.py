@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dealer import draw, stud
 from dealer.actions import Choice
 from dealer.betting import Betting
-from dealer.events import Event
+from dealer.events import Event, Posting
 from dealer.house_rules import HouseRules, Stakes
 from dealer.pot import layers
 from dealer.showdown import Settlement
@@ -60,6 +60,8 @@ class Hand:
     seats: tuple[int, ...]
     start_stacks: tuple[int, ...]
     deck_size: int
+    button: int
+    posts: tuple[Posting, ...]
     big_blinds: tuple[int, ...]
     streets: tuple[stud.Street, ...]
     street: int
