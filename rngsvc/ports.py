@@ -148,7 +148,10 @@ class Store(Protocol):
         """Return the steps of hands ``first_seq`` .. ``end_seq - 1`` ordered by (seq, n)."""
 
     async def last_steps(self, table: bytes, after_seq: int, limit: int) -> list[StepRow]:
-        """Return the newest step of each of at most ``limit`` hands above ``after_seq``, ascending."""
+        """Return the newest logged step of each of at most ``limit`` hands above ``after_seq``, ascending.
+
+        An opening is stored but not logged: it has no ``position`` and is passed over.
+        """
 
     async def data_key(self, table: bytes, day: int) -> bytes | None:
         """Return the wrapped data key of that table and day, None if there is none (any more)."""
@@ -160,7 +163,7 @@ class Store(Protocol):
         """Return the positions below ``before`` of the newest ``limit`` `audit` and `integrity` entries, descending."""
 
     async def close(self) -> None:
-        """Release the store. Commits that were answered stay."""
+        """Release the store if this writer has it; closing again does nothing. Commits that were answered stay."""
 
 
 class Clock(Protocol):

@@ -31,12 +31,13 @@ class MemoryStore:
 
     def __init__(self, disk: Disk | None = None) -> None:
         self._disk = disk or Disk()
+        self._holds = False
 
     async def open(self) -> Head | None:
         """Take the disk."""
         if self._disk.held:
             raise StoreRefused("another writer holds this store")
-        self._disk.held = True
+        self._disk.held = self._holds = True
         return self._disk.head
 
     async def commit(self, commit: Commit) -> None:
@@ -90,9 +91,10 @@ class MemoryStore:
         return [step for seq in sorted(hands) if first_seq <= seq < end_seq for step in hands[seq]]
 
     async def last_steps(self, table: bytes, after_seq: int, limit: int) -> list[StepRow]:
-        """Return the newest step of each hand of a run."""
+        """Return the newest logged step of each hand of a run."""
         hands = self._disk.steps.get(table, {})
-        return [hands[seq][-1] for seq in sorted(hands) if seq > after_seq][:limit]
+        seqs = [seq for seq in sorted(hands) if seq > after_seq][:limit]
+        return [next(step for step in reversed(hands[seq]) if step.position is not None) for seq in seqs]
 
     async def data_key(self, table: bytes, day: int) -> bytes | None:
         """Return a wrapped data key."""
@@ -107,5 +109,6 @@ class MemoryStore:
         return [at for at in reversed(self._disk.results) if at < before][:limit]
 
     async def close(self) -> None:
-        """Let go of the disk."""
-        self._disk.held = False
+        """Let go of the disk, if this store has it."""
+        if self._holds:
+            self._disk.held = self._holds = False

@@ -56,25 +56,22 @@ class SqliteStore:
         try:
             # Seeds lie in it sealed, but who plays what is nobody's business either.
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            connection = sqlite3.connect(
-                self._path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
-            )
-            connection.execute("PRAGMA journal_mode=WAL")
+            self._write_connection = connection = self._connect(self._path.absolute().as_uri())
+            (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+            if mode != "wal":
+                raise sqlite3.OperationalError("there is no write-ahead log on this kind of file system")
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
             _migrate(connection)
-            self._write_connection = connection
-            self._read_connection = sqlite3.connect(
-                f"{self._path.absolute().as_uri()}?mode=ro",
-                uri=True,
-                timeout=_BUSY_TIMEOUT_S,
-                isolation_level=None,
-                check_same_thread=False,
-            )
+            self._read_connection = self._connect(f"{self._path.absolute().as_uri()}?mode=ro")
             return _head(connection)
         except (sqlite3.Error, OSError) as error:
-            self._unlock()
+            self._release()
             raise StoreRefused(f"{self._path}: {error}") from error
+
+    def _connect(self, uri: str) -> sqlite3.Connection:
+        # The thread that closes may be another than the one that opened.
+        return sqlite3.connect(uri, uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
 
     def _lock(self) -> None:
         lock = self._path.with_name(self._path.name + ".lock")
@@ -94,13 +91,17 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Close both connections and let the lock go."""
-        if self._read_connection:
-            await self._on(self._reader, self._read_connection.close)
-        if self._write_connection:
-            await self._on(self._writer, self._write_connection.close)
-        self._unlock()
+        # Whatever was asked of either thread before is done first.
         self._reader.shutdown()
         self._writer.shutdown()
+        self._release()
+
+    def _release(self) -> None:
+        for connection in (self._read_connection, self._write_connection):
+            if connection:
+                connection.close()
+        self._read_connection = self._write_connection = None
+        self._unlock()
 
     # --- Writing ---
 
@@ -199,11 +200,11 @@ class SqliteStore:
         return [StepRow(table, *row) for row in rows]
 
     async def last_steps(self, table: bytes, after_seq: int, limit: int) -> list[StepRow]:
-        """Return the newest step of each hand of a run."""
+        """Return the newest logged step of each hand of a run."""
         rows = await self._read(
             # With max(n), SQLite takes the other columns from the row that has the maximum.
             f"SELECT {_STEP.replace(' n,', ' max(n),')} FROM step"  # noqa: S608
-            " WHERE card_table = ? AND seq > ? GROUP BY seq ORDER BY seq LIMIT ?",
+            " WHERE card_table = ? AND seq > ? AND position IS NOT NULL GROUP BY seq ORDER BY seq LIMIT ?",
             table,
             after_seq,
             limit,
