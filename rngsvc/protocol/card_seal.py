@@ -21,19 +21,19 @@ _U16: Final = tuple(u16(value) for value in range(MAX_ITEMS))
 
 
 def salts(seed: bytes, context: bytes, k: int, n: int) -> bytes:
-    """Return the ``n`` salts of shuffle ``k``, 16 bytes each, place 0 first; ``context`` is HC_k."""
+    """Step 5. Return the ``n`` salts of shuffle ``k``, 16 bytes each, place 0 first; ``context`` is HC_k."""
     return hkdf_sha512(seed, context, b"rs1/salt" + u16(k), SALT_BYTES * n)
 
 
 def card_leaf(k: int, p: int, item: int, salt: bytes) -> bytes:
-    """Return the leaf of ``item`` at place ``p`` of shuffle ``k``: what an opening is checked against."""
+    """Step 5. Return the leaf of ``item`` at place ``p`` of shuffle ``k``: what an opening is checked against."""
     if len(salt) != SALT_BYTES:
         raise MalformedError("salt", f"must be {SALT_BYTES} bytes")
     return sha256(b"\x00", b"rs1/card", u16(k), u16(p), u16(item), salt)
 
 
 def seal(k: int, order: Sequence[int], salts: bytes) -> list[bytes]:
-    """Return the leaf of every place, place 0 first: ``card_leaf(k, p, order[p], salts[16*p : 16*p + 16])``."""
+    """Step 5. Return the leaf of every place, place 0 first: ``card_leaf(k, p, order[p], salts[16*p : 16*p + 16])``."""
     n = len(order)
     salt_of = unpack("16s" * n, salts)
     # The busiest line of the service: one hash a card, its fields joined without a call per card.
@@ -44,7 +44,7 @@ def seal(k: int, order: Sequence[int], salts: bytes) -> list[bytes]:
 
 
 def cards_root(k: int, leaves: Sequence[bytes]) -> bytes:
-    """Return R_k, the root over all leaves of shuffle ``k``."""
+    """Step 5. Return R_k, the root over all leaves of shuffle ``k``."""
     return sha256(b"\x13", b"rs1/cards", u16(k), u16(len(leaves)), *leaves)
 
 
