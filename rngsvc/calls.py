@@ -4,6 +4,7 @@ A request is well-formed when it is one of these: the edge has checked bytes, ra
 of `protocol/hand-protocol.md`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rngsvc.hand import Hand, Location
@@ -124,7 +125,7 @@ class Shuffled:
     """A sealed shuffle: its entry, all leaves, the contributions' leaf hashes, and in mode full all openings."""
 
     logged: Logged
-    leaves: tuple[bytes, ...]
+    leaves: Sequence[bytes]
     contribution_leaves: tuple[bytes, ...] = ()
     openings: Openings | None = None
 

@@ -224,9 +224,9 @@ def advance(hand: Hand, step: Step) -> Hand:
             return replace(hand, state=state, promised=step)
         case Sealed():
             assert step.k == len(hand.shuffles), "shuffles of a hand are sealed in order"
-            return replace(
-                hand, state=state, shuffles=(*hand.shuffles, step), named=hand.named | frozenset(step.inputs)
-            )
+            shuffles = (*hand.shuffles, step)
+            named = hand.named | frozenset(step.inputs) if step.inputs else hand.named
+            return replace(hand, state=state, shuffles=shuffles, named=named)
         case Opened():
             new = frozenset((step.k, place) for place in step.places)
             assert not new & hand.opened, "a place is recorded once, when it is first opened"

@@ -34,6 +34,7 @@ from rngsvc.protocol.merkle import InclusionProver, leaf_hash
 from rngsvc.tables import Table, Tables
 
 MAX_CLOCK_BACK_MS: Final = 60_000
+_QUIET_PASSES: Final = 8  # a call takes a few passes from its arrival to the queue
 T = TypeVar("T")
 
 
@@ -209,6 +210,7 @@ class Sequencer:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
+            await self._settle()
             taken = [self._queue.popleft() for _ in range(min(len(self._queue), self.limits.batch))]
             # Who left while he waited gets nothing sealed.
             steps = [queued for queued in taken if not queued.answer.done()]
@@ -220,6 +222,14 @@ class Sequencer:
                     self.stop(why)
                     for queued in steps:
                         _fail(queued, SigningStopped(why))
+
+    async def _settle(self) -> None:
+        """Let calls that have arrived already come into this batch: wait for event loop passes, never for a time."""
+        quiet = 0
+        while quiet < _QUIET_PASSES and len(self._queue) < self.limits.batch:
+            before = len(self._queue)
+            await asyncio.sleep(0)
+            quiet = 0 if len(self._queue) > before else quiet + 1
 
     async def _run_batch(self, steps: "list[_Queued[Any]]") -> None:
         started = time.monotonic()

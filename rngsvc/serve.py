@@ -160,7 +160,9 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
             on_stop,
             metrics.observe_batch,
         )
-        service = Service(settings.origin, store, log, tables, sequencer, Vault(kek, store, generator), DealtCache())
+        service = Service(
+            settings.origin, store, log, tables, sequencer, Vault(settings.origin, kek, store, generator), DealtCache()
+        )
         results = Results(store, log, sequencer, manifest_hash())
         sampler = Sampler(store, log, sequencer, generator, settings.sample_bytes_per_s)
         sequencer.start()
@@ -241,6 +243,7 @@ async def _serve(
         metrics=metrics,
         reseeds=lambda: core.generator.reseeds,
         has_tls=settings.has_tls,
+        default_ttl_s=settings.default_ttl_s,
         default_deadline_s=settings.default_deadline_s,
         max_message_bytes=settings.max_message_bytes,
         max_concurrent=settings.queue_limit,

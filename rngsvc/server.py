@@ -42,13 +42,14 @@ Item = TypeVar("Item")
 class ShuffleServicer(shuffle_pb2_grpc.ShuffleServiceServicer):
     """`rngsvc.v1.ShuffleService`."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, default_ttl_s: int) -> None:
         self._service = service
+        self._default_ttl_s = default_ttl_s
 
     async def RegisterTable(  # noqa: D102, N802
         self, request: shuffle_pb2.RegisterTableRequest, _context: Context
     ) -> shuffle_pb2.RegisterTableResponse:
-        logged = await self._service.register(caller.get(), wire.register_table(request))
+        logged = await self._service.register(caller.get(), wire.register_table(request, self._default_ttl_s))
         return shuffle_pb2.RegisterTableResponse(logged=wire.logged_entry(logged))
 
     async def ReserveHands(  # noqa: D102, N802
@@ -414,6 +415,7 @@ def build(
     metrics: Metrics,
     reseeds: Callable[[], int],
     has_tls: bool,
+    default_ttl_s: int,
     default_deadline_s: float,
     max_message_bytes: int,
     max_concurrent: int,
@@ -434,7 +436,7 @@ def build(
             ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
         ],
     )
-    shuffle_pb2_grpc.add_ShuffleServiceServicer_to_server(ShuffleServicer(service), server)
+    shuffle_pb2_grpc.add_ShuffleServiceServicer_to_server(ShuffleServicer(service, default_ttl_s), server)
     log_pb2_grpc.add_LogServiceServicer_to_server(LogServicer(log, store), server)
     audit_pb2_grpc.add_AuditServiceServicer_to_server(AuditServicer(service, sampler, results, reseeds), server)
     healthy = health.aio.HealthServicer()

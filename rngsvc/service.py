@@ -821,7 +821,7 @@ def _as_logged(logged: Logged) -> Logged:
 
 def _shuffled(dealt: Dealt, k: int, contribution_leaves: tuple[bytes, ...], mode: str, logged: Logged) -> Shuffled:
     openings = dealt.openings(k, range(len(dealt.order))) if mode == "full" else None
-    return Shuffled(logged, tuple(dealt.leaves), contribution_leaves, openings)
+    return Shuffled(logged, dealt.leaves, contribution_leaves, openings)
 
 
 EntryType = TypeVar("EntryType", bound=Entry)

@@ -6,6 +6,7 @@ that day's secrets. All secrets of a hand use the day of its reservation.
 
 import os
 from collections import OrderedDict
+from hashlib import sha256
 from struct import pack
 from typing import Final
 
@@ -36,7 +37,8 @@ def day_of(time_ms: int) -> int:
 class Vault:
     """Seals and unseals with the data keys in memory; `load` brings them there."""
 
-    def __init__(self, kek: KeyEncryptionKey, store: Store, entropy: Entropy) -> None:
+    def __init__(self, origin: str, kek: KeyEncryptionKey, store: Store, entropy: Entropy) -> None:
+        self._origin = origin.encode()
         self._kek = kek
         self._store = store
         self._entropy = entropy
@@ -57,7 +59,7 @@ class Vault:
         if self._known(table, day):
             return None
         data_key = self._entropy.generate(DATA_KEY_BYTES)
-        row = DataKeyRow(table, day, self._kek.wrap(data_key, _context(table, day)))
+        row = DataKeyRow(table, day, self._kek.wrap(data_key, self._context(table, day)))
         self._keep(table, day, AESGCM(data_key))
         return row
 
@@ -96,10 +98,10 @@ class Vault:
 
     def _unwrap(self, table: bytes, day: int, wrapped: bytes) -> AESGCM:
         try:
-            return AESGCM(self._kek.unwrap(wrapped, _context(table, day)))
+            return AESGCM(self._kek.unwrap(wrapped, self._context(table, day)))
         except Exception as error:  # noqa: BLE001  (each kind of key has errors of its own; none is told to callers)
             raise SecretLost(f"its data key does not unwrap: {type(error).__name__}") from None
 
-
-def _context(table: bytes, day: int) -> bytes:
-    return b"rs1/data-key" + table + pack(">Q", day)
+    def _context(self, table: bytes, day: int) -> bytes:
+        """Return what binds a wrapped data key to its place, so that no other can be put there."""
+        return b"rs1/data-key" + sha256(self._origin).digest() + table + pack(">Q", day)

@@ -23,7 +23,6 @@ from rngsvc.errors import InvalidField
 from rngsvc.hand import Event, State
 from rngsvc.log import Logged
 from rngsvc.protocol.commitment import (
-    DEFAULT_TTL_S,
     MAX_CONTRIBUTION_BYTES,
     MAX_CONTRIBUTOR_ID_BYTES,
     MAX_CONTRIBUTORS,
@@ -126,7 +125,7 @@ def _ascending(field: str, values: Iterable[object], what: str) -> None:
 # --- Requests ---
 
 
-def register_table(request: shuffle_pb2.RegisterTableRequest) -> RegisterTable:
+def register_table(request: shuffle_pb2.RegisterTableRequest, default_ttl_s: int) -> RegisterTable:
     """Step 0."""
     reveal = one_of("reveal", request.reveal, _REVEALS)
     auditor = None
@@ -140,7 +139,7 @@ def register_table(request: shuffle_pb2.RegisterTableRequest) -> RegisterTable:
             raise InvalidField("auditor_x25519", "a raw X25519 public key that is no point of small order") from None
     elif request.auditor_x25519 or request.auditor_ed25519:
         raise InvalidField("auditor_x25519, auditor_ed25519", "empty unless reveal is escrow")
-    ttl_s = within("ttl_s", request.ttl_s, MIN_TTL_S, MAX_TTL_S) if request.ttl_s else DEFAULT_TTL_S
+    ttl_s = within("ttl_s", request.ttl_s, MIN_TTL_S, MAX_TTL_S) if request.ttl_s else default_ttl_s
     return RegisterTable(table_id(request.table), one_of("mode", request.mode, _MODES), reveal, ttl_s, auditor)
 
 

@@ -252,33 +252,30 @@ def _write(connection: sqlite3.Connection, commit: Commit) -> None:
         (head.size, head.root, head.checkpoint, head.time),
     )
     first = commit.expected.size if commit.expected else 0
-    connection.executemany(
-        "INSERT INTO entry (position, kind, entry) VALUES (?, ?, ?)",
-        [(position, row.kind, row.entry) for position, row in enumerate(commit.entries, first)],
-    )
-    connection.executemany(
-        "INSERT INTO tile (level, number, hashes) VALUES (?, ?, ?)",
-        [(tile.level, tile.number, tile.hashes) for tile in commit.tiles],
-    )
-    connection.executemany(
-        "INSERT INTO card_table (card_table, position, owner) VALUES (?, ?, ?)",
-        [(row.table, row.position, row.owner) for row in commit.tables],
-    )
-    connection.executemany(
-        f"INSERT INTO step (card_table, {_STEP}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
-        [
+    rows: dict[str, list[tuple[object, ...]]] = {
+        "INSERT INTO entry (position, kind, entry) VALUES (?, ?, ?)": [
+            (position, row.kind, row.entry) for position, row in enumerate(commit.entries, first)
+        ],
+        "INSERT INTO tile (level, number, hashes) VALUES (?, ?, ?)": [
+            (tile.level, tile.number, tile.hashes) for tile in commit.tiles
+        ],
+        "INSERT INTO card_table (card_table, position, owner) VALUES (?, ?, ?)": [
+            (row.table, row.position, row.owner) for row in commit.tables
+        ],
+        f"INSERT INTO step (card_table, {_STEP}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)": [  # noqa: S608
             (row.table, row.seq, row.n, row.kind, row.position, row.secret, row.time, row.k, row.places)
             for row in commit.steps
         ],
-    )
-    connection.executemany(
-        "INSERT INTO data_key (card_table, day, wrapped) VALUES (?, ?, ?)",
-        [(row.table, row.day, row.wrapped) for row in commit.data_keys],
-    )
-    connection.executemany(
-        "INSERT OR REPLACE INTO sample (sample_id, position, sha256) VALUES (?, ?, ?)",
-        [(row.sample_id, row.position, row.sha256) for row in commit.samples],
-    )
+        "INSERT INTO data_key (card_table, day, wrapped) VALUES (?, ?, ?)": [
+            (row.table, row.day, row.wrapped) for row in commit.data_keys
+        ],
+        "INSERT OR REPLACE INTO sample (sample_id, position, sha256) VALUES (?, ?, ?)": [
+            (row.sample_id, row.position, row.sha256) for row in commit.samples
+        ],
+    }
+    for sql, values in rows.items():
+        if values:
+            connection.executemany(sql, values)
 
 
 def _head(connection: sqlite3.Connection) -> Head | None:

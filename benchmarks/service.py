@@ -1,0 +1,241 @@
+"""B1, B2, B3: what a sealed, logged and durable hand costs, against the same server's echo and the system's shuffle.
+
+The server runs in a process of its own, as it is deployed; its CPU seconds are read from the kernel. Clients are plain
+stubs, so that what is measured is the server. Echo is GetCheckpoint: a unary call of the same server that does nothing.
+"""
+
+from __future__ import annotations  # grpc's async stubs are types only
+
+import asyncio
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+import uvloop
+
+from benchmarks.ratio import Bar
+from rngsvc.v1 import log_pb2, log_pb2_grpc, shuffle_pb2, shuffle_pb2_grpc
+
+B1 = Bar("B1", "unary SealShuffle at 64 in flight / same server's unary echo (calls per second)", 0.5, 0.7)
+B2 = Bar("B2", "batch seal, 100 hands a call / SystemRandom().shuffle of 52 (per CPU second)", 0.4, 1.0)
+B3 = Bar("B3", "durable group commit at 64 in flight / one commit a hand (hands per second)", 20, 40)
+
+ROUNDS = 5
+IN_FLIGHT = 64
+TABLES = 1280
+
+
+@contextmanager
+def server() -> Iterator[tuple[str, int]]:
+    """Run a server on loopback; yield its address and pid."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rngsvc", "serve", "--ephemeral"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout
+        yield json.loads(process.stdout.readline())["grpc"], process.pid
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return user and system CPU seconds of all threads of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def at_once(calls: list[Callable[[], Awaitable[object]]], in_flight: int) -> tuple[float, list[float]]:
+    """Make all calls, so many at a time; return the wall seconds and each call's latency."""
+    left = iter(calls)
+    latencies: list[float] = []
+
+    async def worker() -> None:
+        for call in left:
+            started = time.perf_counter()
+            await call()
+            latencies.append(time.perf_counter() - started)
+
+    started = time.perf_counter()
+    await asyncio.gather(*(worker() for _ in range(in_flight)))
+    return time.perf_counter() - started, latencies
+
+
+class Tables:
+    """Tables with reserved hands, and the next hand to seal at each."""
+
+    def __init__(self, stub: shuffle_pb2_grpc.ShuffleServiceAsyncStub, count: int) -> None:
+        self.stub = stub
+        self.ids = [os.urandom(16) for _ in range(count)]
+        self.seq = 0
+
+    async def register(self) -> None:
+        request = [
+            shuffle_pb2.RegisterTableRequest(table=table, mode=shuffle_pb2.MODE_SHOE, reveal=shuffle_pb2.REVEAL_PUBLIC)
+            for table in self.ids
+        ]
+        await at_once([lambda r=r: self.stub.RegisterTable(r) for r in request], IN_FLIGHT)
+        for group in self.groups(256):
+            await self.stub.BatchReserveHands(
+                shuffle_pb2.BatchReserveHandsRequest(tables=b"".join(group), first_seqs=[1] * len(group), count=64)
+            )
+
+    def groups(self, size: int) -> list[list[bytes]]:
+        return [self.ids[i : i + size] for i in range(0, len(self.ids), size)]
+
+    def next_seals(self) -> list[Callable[[], Awaitable[object]]]:
+        self.seq += 1
+        requests = [shuffle_pb2.SealShuffleRequest(table=t, seq=self.seq, item_count=52) for t in self.ids]
+        return [lambda r=r: self.stub.SealShuffle(r) for r in requests]
+
+    def next_batch_seals(self, size: int) -> list[Callable[[], Awaitable[object]]]:
+        self.seq += 1
+        requests = [
+            shuffle_pb2.BatchSealShuffleRequest(tables=b"".join(g), seqs=[self.seq] * len(g), item_count=52)
+            for g in self.groups(size)
+        ]
+        return [lambda r=r: self.stub.BatchSealShuffle(r) for r in requests]
+
+    async def close_all(self) -> None:
+        for group in self.groups(256):
+            answer = await self.stub.BatchCloseHand(
+                shuffle_pb2.BatchCloseHandRequest(
+                    tables=b"".join(group), seqs=[self.seq] * len(group), outcome=shuffle_pb2.OUTCOME_COMPLETE
+                )
+            )
+            assert not answer.failures, answer.failures[0]
+
+
+async def unary_and_batch(address: str, pid: int) -> None:
+    async with grpc.aio.insecure_channel(address) as channel:
+        tables = Tables(shuffle_pb2_grpc.ShuffleServiceStub(channel), TABLES)
+        log = log_pb2_grpc.LogServiceStub(channel)
+        await tables.register()
+        echo = [lambda: log.GetCheckpoint(log_pb2.GetCheckpointRequest())] * TABLES
+
+        rates, cpu_ratios, echo_us, seal_us = [], [], [], []
+        for _ in range(ROUNDS):
+            before = cpu_seconds(pid)
+            echo_wall, _ = await at_once(echo, IN_FLIGHT)
+            between = cpu_seconds(pid)
+            seal_wall, _ = await at_once(tables.next_seals(), IN_FLIGHT)
+            after = cpu_seconds(pid)
+            await tables.close_all()
+            rates.append(echo_wall / seal_wall)
+            cpu_ratios.append((between - before) / (after - between))
+            echo_us.append((between - before) / TABLES * 1e6)
+            seal_us.append((after - between) / TABLES * 1e6)
+        B1.report(
+            rates,
+            f"server CPU a call: echo {statistics.median(echo_us):.0f} us, seal {statistics.median(seal_us):.0f} us"
+            f" (CPU ratio {statistics.median(cpu_ratios):.2f})",
+        )
+        for in_flight in (1, 16, 64):
+            calls = tables.next_seals()[: 64 * max(4, in_flight // 4)]
+            _, latencies = await at_once(calls, in_flight)
+            # The hands that were not sealed are closed too, so that every table goes on to its next one.
+            await at_once(
+                [
+                    lambda t=t: tables.stub.SealShuffle(
+                        shuffle_pb2.SealShuffleRequest(table=t, seq=tables.seq, item_count=52)
+                    )
+                    for t in tables.ids[len(calls) :]
+                ],
+                IN_FLIGHT,
+            )
+            await tables.close_all()
+            cuts = statistics.quantiles(latencies, n=100)
+            print(
+                f"    latency at {in_flight:2} in flight: p50 {cuts[49] * 1e3:.1f} ms, p99 {cuts[98] * 1e3:.1f} ms"
+                f"   ({len(calls)} calls)"
+            )
+
+        batch_rates = []
+        for _ in range(3 * ROUNDS):
+            calls = tables.next_batch_seals(100)
+            before = cpu_seconds(pid)
+            await at_once(calls, 4)
+            batch_rates.append(TABLES / (cpu_seconds(pid) - before))
+            await tables.close_all()
+        floors = [system_random_rate() for _ in range(ROUNDS)]
+        floor = statistics.median(floors)
+        B2.report(
+            [rate / floor for rate in batch_rates],
+            f"{statistics.median(batch_rates):.0f} hands per CPU second of the server; floor {floor:.0f} shuffles",
+        )
+
+
+def system_random_rate() -> float:
+    """Return shuffles of 52 per CPU second by `random.SystemRandom`."""
+    deck = list(range(52))
+    shuffle = random.SystemRandom().shuffle
+    started = time.process_time()
+    for _ in range(4000):
+        shuffle(deck)
+    return 4000 / (time.process_time() - started)
+
+
+async def group_commit() -> None:
+    """B3, in process: the real service and a real SQLite file, batches of one against batches as they come."""
+    from rngsvc.calls import Caller, CloseHand, RegisterTable, ReserveHands, SealShuffle
+    from rngsvc.config import load
+    from rngsvc.metrics import Metrics
+    from rngsvc.serve import start
+    from rngsvc.keys.making import make_key_encryption_key, make_signing_key
+
+    caller = Caller("bench", is_operator=True)
+    ratios, rates = [], {1: [], 1024: []}
+    for _ in range(3):
+        for batch in (1, 1024):
+            with tempfile.TemporaryDirectory() as folder:
+                make_signing_key(Path(folder, "log.key"), "bench.example/rng")
+                make_key_encryption_key(Path(folder, "seeds.key"))
+                flags = {
+                    "origin": "bench.example/rng",
+                    "signing_key": f"file:{folder}/log.key",
+                    "key_encryption_key": f"file:{folder}/seeds.key",
+                    "store": f"sqlite:{folder}/log.sqlite3",
+                    "batch_limit": str(batch),
+                }
+                core = await start(load(flags, {}).settings, Metrics(), asyncio.Event())
+                ids = [os.urandom(16) for _ in range(IN_FLIGHT)]
+                await asyncio.gather(
+                    *(core.service.register(caller, RegisterTable(t, "shoe", "public", 86400)) for t in ids)
+                )
+                await core.service.reserve(caller, [ReserveHands(t, 1, 64) for t in ids])
+                passes = 3 if batch == 1 else 40
+                sealed_s = 0.0
+                for seq in range(1, passes + 1):
+                    started = time.perf_counter()
+                    await asyncio.gather(*(core.service.seal(caller, [SealShuffle(t, seq, 52)]) for t in ids))
+                    sealed_s += time.perf_counter() - started
+                    await core.service.close(caller, [CloseHand(t, seq, "complete") for t in ids])
+                rates[batch].append(passes * IN_FLIGHT / sealed_s)
+                await core.sequencer.drain()
+                await core.store.close()
+        ratios.append(rates[1024][-1] / rates[1][-1])
+    B3.report(
+        ratios,
+        f"{statistics.median(rates[1024]):.0f} hands/s grouped, {statistics.median(rates[1]):.0f} one by one"
+        " (whole seals: derivation and hashing included)",
+    )
+
+
+def main() -> None:
+    """Run all three."""
+    with server() as (address, pid):
+        uvloop.run(unary_and_batch(address, pid))
+    uvloop.run(group_commit())
+
+
+if __name__ == "__main__":
+    main()
