@@ -1,0 +1,1 @@
+"""The commands of `dealer`, one module each."""
