@@ -2,8 +2,9 @@
 
 from typing import Final
 
+from stats_tests.bits.health import HEALTH
 from stats_tests.bits.sp800_22 import SP800_22
 from stats_tests.bits.structure import STRUCTURE
 from stats_tests.catalogue import Entry
 
-ENTRIES: Final[tuple[Entry, ...]] = SP800_22 + STRUCTURE
+ENTRIES: Final[tuple[Entry, ...]] = SP800_22 + STRUCTURE + HEALTH

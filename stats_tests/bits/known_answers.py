@@ -40,7 +40,7 @@ def _split(term: Callable[[int], tuple[int, int, int]], begin: int, end: int) ->
     return p1 * p2, q1 * q2, t1 * q2 + p1 * t2
 
 
-def _pi() -> int:
+def _pi(bits: int) -> int:
     """Chudnovsky's series, 47 bits a term."""
 
     def term(k: int) -> tuple[int, int, int]:
@@ -49,30 +49,34 @@ def _pi() -> int:
         p = -(6 * k - 5) * (2 * k - 1) * (6 * k - 1)
         return p, k**3 * 640320**3 // 24, p * (13591409 + 545140134 * k)
 
-    _, q, t = _split(term, 0, (BITS + GUARD) // 47 + 2)
-    return q * 426880 * math.isqrt(10005 << 2 * (BITS + GUARD)) // t
+    _, q, t = _split(term, 0, bits // 47 + 2)
+    return q * 426880 * math.isqrt(10005 << 2 * bits) // t
 
 
-def _e() -> int:
-    """The sum of 1/k!; 10^6 bits need fewer than 74,000 terms."""
-    _, q, t = _split(lambda k: (1, k or 1, 1), 0, 74_000)
-    return (t << BITS + GUARD) // q
+def _e(bits: int) -> int:
+    """The sum of 1/k!, until 1/k! is below the last bit."""
+    terms = 64
+    while math.lgamma(terms) < bits * math.log(2):
+        terms += terms // 16
+    _, q, t = _split(lambda k: (1, k or 1, 1), 0, terms)
+    return (t << bits) // q
 
 
-_VALUES: Final[dict[str, Callable[[], int]]] = {
+_FIXED_POINT: Final[dict[str, Callable[[int], int]]] = {
     "pi": _pi,
     "e": _e,
-    "sqrt2": lambda: math.isqrt(2 << 2 * (BITS + GUARD)),
-    "sqrt3": lambda: math.isqrt(3 << 2 * (BITS + GUARD)),
+    "sqrt2": lambda bits: math.isqrt(2 << 2 * bits),
+    "sqrt3": lambda bits: math.isqrt(3 << 2 * bits),
 }
 
 
 @cache
-def expansion(name: str) -> Sequence:
-    """Return the first 10^6 bits of a constant, from its leading one on, the whole part included."""
-    value = _VALUES[name]()
-    leading = value >> value.bit_length() - BITS
-    return Sequence.packed(np.frombuffer(leading.to_bytes(BITS // 8, "big"), dtype=np.uint8))
+def expansion(name: str, bits: int = BITS) -> Sequence:
+    """Return the first bits of a constant, from its leading one on, the whole part included."""
+    value = _FIXED_POINT[name](bits + GUARD)
+    leading = value >> value.bit_length() - bits << -bits % 8
+    octets = leading.to_bytes((bits + 7) // 8, "big")
+    return Sequence(np.unpackbits(np.frombuffer(octets, dtype=np.uint8), count=bits))
 
 
 TESTS: Final[tuple[Callable[[int, Mode], SequenceTest], ...]] = (
