@@ -33,6 +33,9 @@ from rngsvc.protocol.signed_note import check_key_name
 
 ENVIRONMENT_PREFIX: Final = "RNGSVC_"
 
+MAX_ORIGIN_CHARACTERS: Final = 200
+"""It stands in every checkpoint up to three times; two of these fit into the head guard."""
+
 CONFIGURATION_FILE_VARIABLE: Final = "RNGSVC_CONFIG"
 """Names the TOML file where no flag does; the one variable with the prefix that is no setting."""
 
@@ -128,6 +131,8 @@ def _key_location(uri: str) -> str:
 
 
 def _origin(name: str) -> str:
+    if len(name) > MAX_ORIGIN_CHARACTERS:
+        raise ValueError(f"must be at most {MAX_ORIGIN_CHARACTERS} characters")
     try:
         check_key_name(name, "origin")
     except MalformedError as error:

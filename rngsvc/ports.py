@@ -204,8 +204,5 @@ class KeyEncryptionKey(Protocol):
 class HeadGuard(Protocol):
     """Remembers the newest checkpoint outside the store, so that a restored older store is noticed."""
 
-    def newest(self) -> bytes | None:
-        """Return the newest checkpoint that was shown to it, None if none was."""
-
     def advance(self, checkpoint: bytes) -> None:
         """Remember ``checkpoint``; called after each commit and before its answers."""

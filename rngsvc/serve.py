@@ -196,12 +196,8 @@ async def _checked_log(store: Store, head: Head | None, key: NoteKey, guard: Fil
             raise StartRefused("the store's checkpoint does not say what the store's head says")
         if root_from_nodes(head.size, log.tree.node) != head.root:
             raise StartRefused("the store's entries and tiles do not give the root of its checkpoint")
-    newest = guard.newest() if guard else None
-    if newest is not None:
-        try:
-            known = verify_checkpoint(newest.decode(), key.name, [key])
-        except (UnicodeDecodeError, MalformedError, ProofError) as error:
-            raise StartRefused(f"the head guard holds no checkpoint of this origin and signing key: {error}") from None
+    known = _remembered(guard, key) if guard else None
+    if known:
         if known.size > size:
             raise StartRefused(
                 f"the store has {size} entries, but a checkpoint over {known.size} was signed: it is an older copy, and"
@@ -210,6 +206,18 @@ async def _checked_log(store: Store, head: Head | None, key: NoteKey, guard: Fil
         if known.root != await log.root(known.size):
             raise StartRefused(f"the store differs from the log whose checkpoint over {known.size} entries was signed")
     return log
+
+
+def _remembered(guard: FileGuard, key: NoteKey) -> Checkpoint | None:
+    """Return the newest checkpoint that the guard holds, None if it is new. A slot may be torn, but not all of them."""
+    slots = guard.remembered()
+    checkpoints = []
+    for slot in slots:
+        with contextlib.suppress(UnicodeDecodeError, MalformedError, ProofError):
+            checkpoints.append(verify_checkpoint(slot.decode(), key.name, [key]))
+    if slots and not checkpoints:
+        raise StartRefused("the head guard holds no checkpoint of this origin and signing key")
+    return max(checkpoints, key=lambda checkpoint: checkpoint.size, default=None)
 
 
 def _sources(settings: Settings) -> list[EntropySource]:
