@@ -416,11 +416,14 @@ class ProvenHand:
         if len(entry.seeds) != len(self.promises):
             raise RevealMismatch(f"{len(entry.seeds)} contributed seeds where {len(self.promises)} were promised")
         given = {contributor: seed for (contributor, _), seed in zip(self.promises, entry.seeds, strict=True) if seed}
+        assert isinstance(start.entry, SealEntry | DrawEntry), "that is how a hand starts"
+        absent = tuple(i for i, seed in enumerate(entry.seeds) if not seed)
+        if absent != start.entry.absent:
+            raise RevealMismatch(f"the close shows no seed of {absent}, absent were {start.entry.absent}")
         for contributor, promised in self.promises:
             seed = given.get(contributor)
             if seed is not None and promise(self.origin, self.table, self.seq, contributor, seed) != promised:
                 raise RevealMismatch(f"the revealed seed of contributor {contributor!r} is not the promised one")
-        assert isinstance(start.entry, SealEntry | DrawEntry), "that is how a hand starts"
         if root_of(self._contribution_leaves_of(given)) != start.entry.cr:
             raise RevealMismatch("the revealed contributed seeds do not give the contributions' root (cr)")
 
