@@ -196,7 +196,7 @@ class Betting:
         all_in = bet + self.stacks[i]
         if not self.may_raise[i] or all_in <= self.level or self._is_capped():
             return []
-        if not any(self.can_act(j) for j in range(len(self.stacks)) if j != i):
+        if not self._somebody_could_call_more(i):
             return []
         act = Act.COMPLETE if self.completing else Act.RAISE if self.level else Act.BET
         match self.stakes.structure:
@@ -210,6 +210,10 @@ class Betting:
                 highest = all_in
         lowest = min(self.level + self.sizes[0], highest)
         return [Choice(act, lowest, highest, lowest - bet)]
+
+    def _somebody_could_call_more(self, i: int) -> bool:
+        most = max(self.bets)
+        return any(self.bets[j] + self.stacks[j] > most for j in range(len(self.stacks)) if j != i and self.can_act(j))
 
     def _is_capped(self) -> bool:
         if self.stakes.structure is not Structure.FIXED_LIMIT:
@@ -265,11 +269,13 @@ class Betting:
         self.aggressor = i
         self.awaited[i] = self.may_raise[i] = False
         if self._counts(rise):
+            least = self._least_rise_that_reopens()
             self._count_bet(to, rise, above_level)
             for j in range(len(self.stacks)):
                 if j != i:
-                    self.may_raise[j] = True
-                    self.awaited[j] = self.can_act(j)
+                    # Without a limit, short all-ins that are a full raise only together reopen for whom they are one.
+                    self.may_raise[j] |= to - self.bets[j] >= least
+                    self.awaited[j] = self.can_act(j) and self.bets[j] < to
         else:
             # A short all-in: who has acted may only call or fold, so his right to raise is not given back (AL-2).
             for j in range(len(self.stacks)):
@@ -286,6 +292,9 @@ class Betting:
                 return 2 * rise >= self.sizes[0]
             case ShortAllIn.ANY:
                 return True
+
+    def _least_rise_that_reopens(self) -> int:
+        return 0 if self.stakes.structure is Structure.FIXED_LIMIT else self.sizes[0]
 
     def _count_bet(self, to: int, rise: int, above_level: int) -> None:
         if self.stakes.structure is Structure.FIXED_LIMIT:
