@@ -19,7 +19,6 @@ class Bar:
         ratio = statistics.median(ratios)
         verdict = "stretch" if ratio >= self.stretch else "reached" if ratio >= self.bar else "MISSED"
         spread = f"{min(ratios):.2f}..{max(ratios):.2f}"
-        print(
-            f"{self.name}  {self.what}\n    ratio {ratio:.2f} ({spread})   bar {self.bar}   stretch {self.stretch}   {verdict}"
-        )
+        print(f"{self.name}  {self.what}")
+        print(f"    ratio {ratio:.2f} ({spread})   bar {self.bar}   stretch {self.stretch}   {verdict}")
         print(f"    {detail}")
