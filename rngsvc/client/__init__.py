@@ -5,13 +5,14 @@ errors are in `rngsvc.client.errors`: a `CallFailed` is no answer, an `Unproven`
 """
 
 from rngsvc.client.audit import Bits, Numbers, OpenedHand, Sample, SampleSummary, Shuffles
-from rngsvc.client.blocking import SyncClient, SyncHand, SyncSample, SyncTable
+from rngsvc.client.blocking import SyncClient, SyncHand, SyncLog, SyncSample, SyncTable
 from rngsvc.client.calls import Credentials
 from rngsvc.client.client import Client
 from rngsvc.client.connection import Consistency
 from rngsvc.client.errors import CallFailed, Unproven
 from rngsvc.client.log_view import Logged, SignedCheckpoint
 from rngsvc.client.table import Hand, Table
+from rngsvc.client.tiles_log import TilesLog
 from rngsvc.proven_hand import Close, Draw, Opening, ProvenHand, Shuffle
 
 __all__ = [
@@ -35,8 +36,10 @@ __all__ = [
     "SignedCheckpoint",
     "SyncClient",
     "SyncHand",
+    "SyncLog",
     "SyncSample",
     "SyncTable",
     "Table",
+    "TilesLog",
     "Unproven",
 ]

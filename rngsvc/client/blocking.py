@@ -15,7 +15,7 @@ from rngsvc.client.connection import Consistency
 from rngsvc.client.errors import CallFailed
 from rngsvc.client.log_reader import LogReader, Run
 from rngsvc.client.log_view import SignedCheckpoint
-from rngsvc.client.table import Hand, Table
+from rngsvc.client.table import Hand, HandSummary, Table
 from rngsvc.protocol.entries import Location
 from rngsvc.proven_hand import Close, Contributions, Opening, Shuffle
 
@@ -111,6 +111,10 @@ class SyncTable(_Blocking):
     def promise_many(self, hands: Sequence[SyncHand], promises: Sequence[Mapping[bytes, bytes]]) -> None:
         """Log the promises of consecutive hands in one entry."""
         complete(self.inner.promise_many([hand.inner for hand in hands], promises))
+
+    def hands(self, after_seq: int = 0, state: str = "") -> Iterator[HandSummary]:
+        """List the table's hands; see `Table.hands`."""
+        return _iterate(self.inner.hands(after_seq, state))
 
     def hand(self, seq: int) -> SyncHand:
         """Return hand ``seq`` as far as it has come, from the log."""

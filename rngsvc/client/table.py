@@ -4,7 +4,8 @@ Each step may be repeated, after a crash too, and then gives what it gave the fi
 after the other; different tables may be called at once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from rngsvc.client.connection import Connection, chain_in
@@ -27,6 +28,18 @@ STATES = {
     "drawn": shuffle_pb2.HAND_STATE_DRAWN,
     "closed": shuffle_pb2.HAND_STATE_CLOSED,
 }
+
+
+_STATE_WORDS = {number: word for word, number in STATES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class HandSummary:
+    """A line of a list: a hand, where it is in its life, and the log position of its newest entry."""
+
+    seq: int
+    state: str
+    last_index: int
 
 
 class Table:
@@ -96,6 +109,22 @@ class Table:
         if logged[0].leaf != self.logged.leaf:
             raise EntryMismatch("table entry", self.logged.index, logged[0].index)
         return Hand(self, proven, logged)
+
+    async def hands(self, after_seq: int = 0, state: str = "") -> AsyncIterator["HandSummary"]:
+        """List the table's hands above ``after_seq`` in order, only those in ``state`` if one is named.
+
+        This is what the service says, without proof: `hand` shows each one.
+        """
+        while True:
+            request = shuffle_pb2.ListHandsRequest(table=self.id, after_seq=after_seq)
+            if state:
+                request.state = STATES[state]
+            answer = await self.connection.caller.repeatable(self.connection.shuffle_service.ListHands, request)
+            for each in answer.hands:
+                yield HandSummary(each.seq, _STATE_WORDS.get(each.state, ""), each.last_index)
+            if answer.next_after_seq <= after_seq:
+                return
+            after_seq = answer.next_after_seq
 
     def _begin(self, reserve: Logged, seq: int) -> ProvenHand:
         """Begin what is known of hand ``seq``."""

@@ -1,41 +1,75 @@
 """`rngsvc log`."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from rngsvc.client import Logged, SignedCheckpoint
+from rngsvc.audit import SourceUnreadable, TilesUrl
+from rngsvc.client import Logged, SignedCheckpoint, SyncLog, TilesLog
+from rngsvc.commands.exit_codes import Ended, ExitCode
 from rngsvc.commands.output import json_option, print_json
 from rngsvc.commands.remote import connect, connection_options, failures_as_exit_codes
-from rngsvc.protocol.signed_note import base64_text
+from rngsvc.protocol.signed_note import NoteKey, base64_text
 
 
 @click.group()
 def command() -> None:
-    """Read a log: checkpoint, entries, proofs. Everything printed is verified."""
+    """Read a log from a running service (--target) or from its tiles (--url).
+
+    What is printed is verified. Only the hashes of `consistency` prove nothing by themselves: they are for whoever
+    holds the older root.
+    """
+
+
+def _log_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    function = connection_options(json_option(function), target_required=False)
+    return click.option("--url", metavar="URL", help="Web address of the log's tiles.")(function)
+
+
+@contextmanager
+def _opened(url: str | None, target: str | None, log_key: NoteKey, **connection: Any) -> Iterator[SyncLog | TilesLog]:
+    """Yield the log, and turn what goes wrong with it into exit codes."""
+    if (url is None) == (target is None):
+        raise click.UsageError("either --target or --url is needed")
+    with failures_as_exit_codes():
+        if target is not None:
+            with connect(target, log_key, **connection) as client:
+                yield client.log
+            return
+        assert url is not None, "one of the two is given"
+        try:
+            source = TilesUrl(url)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+        try:
+            yield TilesLog(source, log_key)
+        except SourceUnreadable as error:
+            raise Ended(ExitCode.UNDECIDED, str(error)) from error
+        except IndexError as error:
+            raise click.UsageError(str(error)) from error
 
 
 @command.command()
-@connection_options
-@json_option
-def checkpoint(as_json: bool, **connection: Any) -> None:
+@_log_options
+def checkpoint(as_json: bool, **where: Any) -> None:
     """Print the newest signed checkpoint."""
-    with failures_as_exit_codes(), connect(**connection) as client:
-        newest = client.newest_checkpoint
+    with _opened(**where) as log:
+        newest = log.checkpoint()
         if as_json:
-            print_json({"origin": client.origin, **_checkpoint(newest)})
+            print_json(_checkpoint(newest))
         else:
             click.echo(newest.note, nl=False)
 
 
 @command.command()
 @click.argument("index", type=click.IntRange(min=0))
-@connection_options
-@json_option
-def entry(index: int, as_json: bool, **connection: Any) -> None:
+@_log_options
+def entry(index: int, as_json: bool, **where: Any) -> None:
     """Print the entry at position INDEX."""
-    with failures_as_exit_codes(), connect(**connection) as client:
-        logged = client.log.entry(index)
+    with _opened(**where) as log:
+        logged = log.entry(index)
         if as_json:
             print_json(_entry(logged))
         else:
@@ -44,12 +78,11 @@ def entry(index: int, as_json: bool, **connection: Any) -> None:
 
 @command.command()
 @click.argument("index", type=click.IntRange(min=0))
-@connection_options
-@json_option
-def proof(index: int, as_json: bool, **connection: Any) -> None:
+@_log_options
+def proof(index: int, as_json: bool, **where: Any) -> None:
     """Print the proof that the entry at position INDEX is in the log (C2SP tlog-proof), to be checked offline."""
-    with failures_as_exit_codes(), connect(**connection) as client:
-        logged = client.log.entry(index)
+    with _opened(**where) as log:
+        logged = log.entry(index)
         if as_json:
             print_json({**_entry(logged), "proof": logged.proof_text})
         else:
@@ -58,13 +91,12 @@ def proof(index: int, as_json: bool, **connection: Any) -> None:
 
 @command.command()
 @click.argument("old-size", type=click.IntRange(min=1))
-@connection_options
-@json_option
-def consistency(old_size: int, as_json: bool, **connection: Any) -> None:
+@_log_options
+def consistency(old_size: int, as_json: bool, **where: Any) -> None:
     """Print the hashes that prove the first OLD-SIZE entries a beginning of the newest tree (RFC 6962)."""
-    with failures_as_exit_codes(), connect(**connection) as client:
-        newest = client.newest_checkpoint
-        hashes = client.log.consistency(old_size, newest.size)
+    with _opened(**where) as log:
+        newest = log.checkpoint()
+        hashes = log.consistency(old_size)
         if as_json:
             print_json(
                 {
@@ -83,14 +115,19 @@ def consistency(old_size: int, as_json: bool, **connection: Any) -> None:
 @click.option("--first", type=click.IntRange(min=0), default=0, show_default=True, help="First position.")
 @click.option("--end", type=click.IntRange(min=0), default=0, help="One past the last; by default the newest entry.")
 @click.option("--follow", is_flag=True, help="Stay, and print what is logged from now on.")
-@connection_options
-@json_option
-def stream(first: int, end: int, follow: bool, as_json: bool, **connection: Any) -> None:
+@_log_options
+def stream(first: int, end: int, follow: bool, as_json: bool, **where: Any) -> None:
     """Print entries in log order, one a line."""
     if follow and end:
         raise click.UsageError("--follow goes on for ever; leave --end out")
-    with failures_as_exit_codes(), connect(**connection) as client:
-        for run in client.log.entries(first, end, follow=follow):
+    with _opened(**where) as log:
+        if isinstance(log, TilesLog):
+            if follow:
+                raise click.UsageError("--follow needs a running service: --target")
+            runs = log.entries(first, end)
+        else:
+            runs = log.entries(first, end, follow=follow)
+        for run in runs:
             for index, raw in enumerate(run.entries, run.first):
                 if as_json:
                     print_json({"index": index, "entry": raw.decode("ascii")})

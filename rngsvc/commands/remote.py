@@ -27,7 +27,7 @@ _CALLERS_FAULT = (InvalidRequest, NotFound, Refused, PermissionDenied)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-def connection_options(command: Command) -> Command:
+def connection_options(command: Command, *, target_required: bool = True) -> Command:
     """Add the options by which a service is reached: `connect` takes what they give."""
     for option in (
         click.option("--timeout", "timeout_s", type=float, default=10.0, show_default=True, help="Seconds for a call."),
@@ -35,7 +35,7 @@ def connection_options(command: Command) -> Command:
         click.option("--tls-certificate", type=_FILE, help="The caller's certificate chain (PEM)."),
         click.option("--tls-server-ca", type=_FILE, help="Who may vouch for the server (PEM)."),
         log_key_option,
-        click.option("--target", required=True, metavar="HOST:PORT", help="The service's gRPC address."),
+        click.option("--target", required=target_required, metavar="HOST:PORT", help="The service's gRPC address."),
     ):
         command = option(command)
     return command

@@ -8,7 +8,8 @@ from urllib.request import urlopen
 import pytest
 
 from rngsvc.audit import SourceUnreadable, TilesFolder, audit
-from rngsvc.client import SyncClient
+from rngsvc.client import SyncClient, TilesLog
+from rngsvc.client.errors import CheckpointRejected, InclusionUnproven
 from rngsvc.commands.exit_codes import ExitCode
 from rngsvc.keys.signing import SigningKey
 from rngsvc.protocol.checkpoint import Checkpoint
@@ -16,6 +17,7 @@ from rngsvc.protocol.entries import SampleEntry
 from rngsvc.protocol.merkle import leaf_hash, root_of
 from rngsvc.protocol.signed_note import NoteKey, base64_text
 from rngsvc.protocol.tiles import Tile, encode_bundle
+from rngsvc.protocol.tlog_proof import TlogProof
 from tests.rngsvc.cli.command_line import rngsvc
 from tests.rngsvc.conftest import RunningService, serve_ephemeral
 from tests.scale import scaled
@@ -189,6 +191,43 @@ def test_a_source_that_is_none_is_named(source: str, code: ExitCode) -> None:
     ran = rngsvc("audit", source, "--log-key", NoteKey("a.example", bytes(32)).vkey)
     assert ran.code == code
     assert ran.stderr
+
+
+def test_single_entries_are_proven_from_tiles_alone(tmp_path: Path, signer: tuple[NoteKey, SigningKey]) -> None:
+    write_log(tmp_path, 600, signer)
+    log = TilesLog(TilesFolder(tmp_path), signer[0])
+    for index in (0, 1, 255, 256, 511, 512, 599):
+        logged = log.entry(index)
+        assert logged.entry.time == index
+        assert TlogProof.parse(logged.proof_text).verify(logged.leaf, log.origin, [signer[0]]).size == 600
+    assert [(run.first, len(run.entries)) for run in log.entries(250, 520)] == [(250, 6), (256, 256), (512, 8)]
+    for outside in (-1, 600):
+        with pytest.raises(IndexError):
+            log.entry(outside)
+
+
+TILE_DAMAGES = [
+    ("tile/entries/001", flip, InclusionUnproven),
+    ("tile/0/001", flip, InclusionUnproven),
+    ("tile/1/000.p/2", flip, InclusionUnproven),
+    ("checkpoint", say_another_root, CheckpointRejected),
+    ("tile/entries/001", drop, SourceUnreadable),
+]
+
+
+@pytest.mark.parametrize(("path", "damage", "expected"), TILE_DAMAGES)
+def test_damaged_tiles_prove_nothing(
+    tmp_path: Path,
+    signer: tuple[NoteKey, SigningKey],
+    path: str,
+    damage: Callable[[Path], None],
+    expected: type[Exception],
+) -> None:
+    write_log(tmp_path, 600, signer)
+    damage(tmp_path / path)
+    with pytest.raises(expected):
+        # A proof needs its entry's neighbour, so that both are asked for.
+        list(TilesLog(TilesFolder(tmp_path), signer[0]).entries(510, 512))
 
 
 def test_an_audit_needs_every_entry(tmp_path: Path, signer: tuple[NoteKey, SigningKey]) -> None:

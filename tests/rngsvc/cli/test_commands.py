@@ -16,7 +16,7 @@ from rngsvc.commands.exit_codes import Ended, ExitCode
 from rngsvc.commands.remote import failures_as_exit_codes
 from rngsvc.keys.making import AuditorKeys
 from rngsvc.protocol.checkpoint import verify_checkpoint
-from rngsvc.protocol.merkle import leaf_hash
+from rngsvc.protocol.merkle import leaf_hash, verify_consistency
 from rngsvc.protocol.signed_note import NoteKey
 from rngsvc.protocol.tlog_proof import TlogProof
 from tests.rngsvc.cli.command_line import rngsvc
@@ -192,29 +192,50 @@ def test_verify_names_what_it_cannot_use(arguments: tuple[str, ...], named: str)
 # --- log ---
 
 
-def test_the_log_is_read_and_proven(service: RunningService, receipt: Path) -> None:
-    checkpoint = rngsvc("log", "checkpoint", *target(service), "--json").json
+@pytest.mark.parametrize("by", ["target", "url"])
+def test_the_log_is_read_and_proven(service: RunningService, receipt: Path, by: str) -> None:
+    where = target(service) if by == "target" else ("--url", service.http, "--log-key", service.log_key)
+    checkpoint = rngsvc("log", "checkpoint", *where, "--json").json
     key = NoteKey.from_vkey(service.log_key)
     assert verify_checkpoint(checkpoint["checkpoint"], service.origin, [key]).size == checkpoint["size"]
-    entry = rngsvc("log", "entry", 1, *target(service), "--json").json
-    proof = TlogProof.parse(rngsvc("log", "proof", 1, *target(service)).stdout)
+    entry = rngsvc("log", "entry", 1, *where, "--json").json
+    proof = TlogProof.parse(rngsvc("log", "proof", 1, *where).stdout)
     assert proof.verify(leaf_hash(entry["entry"].encode()), service.origin, [key]).size >= checkpoint["size"]
-    consistency = rngsvc("log", "consistency", 1, *target(service), "--json").json
+    consistency = rngsvc("log", "consistency", 1, *where, "--json").json
     assert (consistency["old_size"], consistency["new_size"]) == (1, checkpoint["size"])
-    assert all(len(each) == 64 for each in consistency["hashes"])
-    lines = rngsvc("log", "stream", "--first", 1, "--end", 3, *target(service)).stdout.splitlines()
+    hashes = [bytes.fromhex(each) for each in consistency["hashes"]]
+    first = leaf_hash(rngsvc("log", "entry", 0, *where).stdout.strip().encode())
+    verify_consistency(1, first, checkpoint["size"], bytes.fromhex(checkpoint["root"]), hashes)
+    lines = rngsvc("log", "stream", "--first", 1, "--end", 3, *where).stdout.splitlines()
     assert lines[0] == entry["entry"]
     assert len(lines) == 2
 
 
+def test_a_target_and_a_web_address_give_the_same_log(service: RunningService) -> None:
+    by_url = ("--url", service.http, "--log-key", service.log_key)
+    size = rngsvc("log", "checkpoint", *by_url, "--json").json["size"]
+    streams = [rngsvc("log", "stream", "--end", size, "--json", *where).stdout for where in (by_url, target(service))]
+    assert streams[0] == streams[1]
+    assert len(streams[0].splitlines()) == size
+
+
+KEY = ("--log-key", NoteKey("a.example", bytes(32)).vkey)
 LOG_FAILURES = [
     (("entry", 10**9), ExitCode.USAGE),
     (("entry", "-1"), ExitCode.USAGE),
     (("stream", "--follow", "--end", "3"), ExitCode.USAGE),
     (("checkpoint", "--tls-key", __file__), ExitCode.USAGE),
     (("checkpoint", "--target", "rng.example:443"), ExitCode.USAGE),
-    (("checkpoint", "--log-key", NoteKey("a.example", bytes(32)).vkey), ExitCode.CHECK_FAILED),
+    (("checkpoint", *KEY), ExitCode.CHECK_FAILED),
     (("checkpoint", *NOBODY), ExitCode.UNDECIDED),
+]
+URL_FAILURES = [
+    (("entry", 10**9), ExitCode.USAGE),
+    (("stream", "--follow"), ExitCode.USAGE),
+    (("checkpoint", "--url", "ftp://a.example"), ExitCode.USAGE),
+    (("checkpoint", "--target", "127.0.0.1:1"), ExitCode.USAGE),
+    (("checkpoint", *KEY), ExitCode.CHECK_FAILED),
+    (("checkpoint", "--url", "http://127.0.0.1:1"), ExitCode.UNDECIDED),
 ]
 
 
@@ -222,6 +243,16 @@ LOG_FAILURES = [
 def test_log_failures_have_their_codes(service: RunningService, arguments: tuple[object, ...], code: ExitCode) -> None:
     command, *rest = arguments
     ran = rngsvc("log", command, *target(service), *rest)
+    assert ran.code == code
+    assert ran.stderr
+
+
+@pytest.mark.parametrize(("arguments", "code"), URL_FAILURES)
+def test_failures_by_web_address_have_theirs(
+    service: RunningService, arguments: tuple[object, ...], code: ExitCode
+) -> None:
+    command, *rest = arguments
+    ran = rngsvc("log", command, "--url", service.http, "--log-key", service.log_key, *rest)
     assert ran.code == code
     assert ran.stderr
 

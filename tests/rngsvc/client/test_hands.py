@@ -255,6 +255,22 @@ async def test_the_next_number_is_found_whatever_it_is(client: Client) -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_tables_hands_are_listed_page_by_page(client: Client) -> None:
+    table = await client.register_table(os.urandom(16))
+    for _ in range(3):
+        await table.reserve_many(64)
+    first = await table.hand(1)
+    await first.close("aborted", "caller")
+    second = await table.hand(2)
+    await second.seal(3)
+    listed = [each async for each in table.hands()]
+    assert [each.seq for each in listed] == list(range(1, 193))
+    assert [each.state for each in listed[:3]] == ["closed", "sealed", "reserved"]
+    assert [each.seq async for each in table.hands(state="sealed")] == [2]
+    assert [each.seq async for each in table.hands(after_seq=190)] == [191, 192]
+
+
+@pytest.mark.asyncio
 async def test_somebody_elses_reserve_is_noticed_and_the_next_one_fits(client: Client) -> None:
     mine = await client.register_table(os.urandom(16))
     await mine.reserve()
@@ -280,4 +296,5 @@ def test_the_blocking_client_does_the_same(service: RunningService) -> None:
         following.close()
         assert check(hand.inner, service) == {"own", "history"}
         assert client.table(table.id).next_seq() == 3
+        assert [each.state for each in table.hands()] == ["closed", "closed"]
         assert client.log.checkpoint().size == client.newest_checkpoint.size
