@@ -17,9 +17,9 @@ from stats_tests.bits.frequency import BlockFrequency, Frequency
 from stats_tests.bits.linear_complexity import NIST_PROBABILITIES, LinearComplexity
 from stats_tests.bits.matrix_rank import MatrixRank
 from stats_tests.bits.patterns import ApproximateEntropy, Serial
+from stats_tests.bits.per_sequence import SequenceTest, judge_one
 from stats_tests.bits.runs import RUN_TABLES, LongestRun, Runs
 from stats_tests.bits.sequence import Sequence
-from stats_tests.bits.sequence_test import SequenceTest, judge_one
 from stats_tests.bits.spectral import NIST_DIVISOR, NIST_THRESHOLD, Spectral
 from stats_tests.bits.templates import NonOverlapping, Overlapping
 from stats_tests.bits.universal import NIST_MOMENTS, SHORTEST_BLOCK, Universal

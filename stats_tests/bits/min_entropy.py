@@ -141,6 +141,8 @@ def compression(bits: Bits) -> float:
 
     if expected(fewest) <= bound:
         return 1.0
+    if expected(1.0) >= bound:
+        return 0.0
     likeliest = optimize.brentq(lambda p: expected(p) - bound, fewest, 1.0, xtol=1e-16, rtol=1e-14)
     return -math.log2(likeliest) / COMPRESSION_BITS
 

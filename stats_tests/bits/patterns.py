@@ -8,8 +8,8 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from stats_tests.bits.per_sequence import UNIT, WHOLE, chi_square
 from stats_tests.bits.sequence import Sequence
-from stats_tests.bits.sequence_test import UNIT, WHOLE, chi_square
 from stats_tests.catalogue import Mode
 from stats_tests.result import Result
 from stats_tests.windows import Counts

@@ -8,8 +8,8 @@ from typing import ClassVar, Final
 import numpy as np
 
 from stats_tests.bits import tails
+from stats_tests.bits.per_sequence import WHOLE, goodness_of_fit
 from stats_tests.bits.sequence import Sequence
-from stats_tests.bits.sequence_test import WHOLE, goodness_of_fit
 from stats_tests.catalogue import Mode
 from stats_tests.nulls import log_two_sided_normal
 from stats_tests.result import Result

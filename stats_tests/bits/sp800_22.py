@@ -11,14 +11,16 @@ from stats_tests.bits.linear_complexity import BLOCK as COMPLEXITY_BLOCK
 from stats_tests.bits.linear_complexity import LinearComplexity
 from stats_tests.bits.matrix_rank import SIDE, MatrixRank
 from stats_tests.bits.patterns import ENTROPY_BITS, SERIAL_BITS, ApproximateEntropy, Serial
+from stats_tests.bits.per_sequence import STS, EachSequence, SecondLevel, SequenceTest, whole_sequences
 from stats_tests.bits.runs import LongestRun, Runs
-from stats_tests.bits.sequence_test import STS, SecondLevel, SequenceTest, whole_sequences
 from stats_tests.bits.spectral import Spectral
 from stats_tests.bits.templates import BLOCKS, OVERLAPPING_BLOCK, TEMPLATE_BITS, NonOverlapping, Overlapping
 from stats_tests.bits.universal import FROM_BITS, Universal
 from stats_tests.bits.walk import FEWEST_CYCLES, CumulativeSums, RandomExcursions, RandomExcursionsVariant
 from stats_tests.catalogue import Entry, Kind, Mode, Setting
 from stats_tests.windows import WindowCounts
+
+TESTS_OF_ONE_SUM: Final = (Frequency, Runs, Spectral, Universal)
 
 
 def _entry(
@@ -34,6 +36,8 @@ def _entry(
         test = make_test(setting.size, setting.mode)
         if setting.mode is Mode.NIST_COMPAT:
             test = SecondLevel(test)
+        elif make_test in TESTS_OF_ONE_SUM:
+            test = EachSequence(test)
         return WindowCounts(whole_sequences(test, setting.size), start, np.uint8)
 
     def objection(setting: Setting) -> str | None:

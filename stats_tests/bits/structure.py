@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from stats_tests.bits import tails
 from stats_tests.bits.linear_complexity import linear_complexity
 from stats_tests.bits.matrix_rank import rank_of, rank_probability
+from stats_tests.bits.per_sequence import chi_square, goodness_of_fit
 from stats_tests.bits.repeated_blocks import RepeatedBlocks
-from stats_tests.bits.sequence_test import chi_square, goodness_of_fit
 from stats_tests.catalogue import Entry, Kind, Setting
 from stats_tests.nulls import log_chi_square_tail
 from stats_tests.result import Category, Result, not_applicable

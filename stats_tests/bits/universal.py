@@ -8,8 +8,8 @@ from typing import ClassVar, Final
 import numpy as np
 from scipy import signal
 
+from stats_tests.bits.per_sequence import UNIT, WHOLE
 from stats_tests.bits.sequence import Sequence
-from stats_tests.bits.sequence_test import UNIT, WHOLE
 from stats_tests.catalogue import Mode
 from stats_tests.nulls import log_two_sided_normal
 from stats_tests.result import Result

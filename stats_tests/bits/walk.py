@@ -9,8 +9,8 @@ import numpy as np
 from scipy import special
 
 from stats_tests.bits import tails
+from stats_tests.bits.per_sequence import STS, fisher_cell, fisher_log_p, goodness_of_fit
 from stats_tests.bits.sequence import Sequence
-from stats_tests.bits.sequence_test import STS, fisher_cell, fisher_log_p, goodness_of_fit
 from stats_tests.catalogue import Mode
 from stats_tests.nulls import log_two_sided_normal
 from stats_tests.result import Result, not_applicable

@@ -19,9 +19,9 @@ from stats_tests.bits.linear_complexity import (
 )
 from stats_tests.bits.matrix_rank import rank_of, rank_probability, ranks
 from stats_tests.bits.patterns import Serial
+from stats_tests.bits.per_sequence import judge_one
 from stats_tests.bits.runs import Runs, longest_run_probabilities
 from stats_tests.bits.sequence import Sequence
-from stats_tests.bits.sequence_test import judge_one
 from stats_tests.bits.spectral import NIST_DIVISOR, Spectral
 from stats_tests.bits.templates import NonOverlapping, Overlapping, aperiodic_templates, overlapping_probabilities
 from stats_tests.bits.universal import Universal, distance_moments

@@ -12,9 +12,9 @@ from stats_tests.bits.frequency import BlockFrequency, Frequency
 from stats_tests.bits.linear_complexity import LinearComplexity, complexity_probabilities
 from stats_tests.bits.matrix_rank import MatrixRank, rank_probability
 from stats_tests.bits.patterns import ApproximateEntropy, Serial
+from stats_tests.bits.per_sequence import SequenceTest, judge_one
 from stats_tests.bits.runs import LongestRun, Runs, longest_run_probabilities
 from stats_tests.bits.sequence import Sequence
-from stats_tests.bits.sequence_test import SequenceTest, judge_one
 from stats_tests.bits.spectral import Spectral
 from stats_tests.bits.templates import (
     NonOverlapping,

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from benchmarks import stats_bits
 from stats_tests.bits import known_answers
+from stats_tests.bits.per_sequence import SecondLevel, judge_one
 from stats_tests.bits.sequence import Sequence
-from stats_tests.bits.sequence_test import SecondLevel, judge_one
 from stats_tests.bits.sp800_22 import SP800_22
 from stats_tests.catalogue import Entry, Kind, Mode, Setting
 from stats_tests.nulls import log_chi_square_tail
@@ -105,7 +105,7 @@ def test_short_sequences_are_objected_to_with_the_length_needed(test: str, fewes
 
 @pytest.mark.parametrize("mode", Mode)
 def test_honest_sequences_have_uniform_p_values(mode: Mode) -> None:
-    sequences = scaled(60, 1000)
+    sequences = scaled(40, 1000)
     tests = [make(N, mode) for make in known_answers.TESTS]
     p_values: dict[str, list[float]] = {}
     for seed in range(sequences):
@@ -214,6 +214,24 @@ def test_bad_sequences_are_caught(title: str, make: Callable[[], Any], caught_by
     for test in caught_by:
         results = run(BY_ID[test], octets)
         assert min(result.log_p for result in results if result.log_p is not None) < math.log(1e-6), test
+
+
+@pytest.mark.parametrize(
+    ("test", "parts"), [("frequency", 2), ("runs", 2), ("spectral", 2), ("rank", 1), ("serial", 2)]
+)
+def test_several_sequences_of_a_test_of_one_sum_are_judged_each_too(test: str, parts: int) -> None:
+    assert len(run(BY_ID[test], good(1, 3 * N))) == parts
+
+
+def test_sequences_that_err_in_opposite_directions_are_caught() -> None:
+    octets = np.concatenate(
+        [np.packbits(np.random.default_rng(seed).random(N) < 0.5 + 0.002 * (-1) ** seed) for seed in range(6)]
+    )
+    total, each = run(BY_ID["frequency"], octets)
+    assert total.log_p is not None
+    assert each.log_p is not None
+    assert total.log_p > math.log(1e-3)
+    assert each.log_p < math.log(1e-6)
 
 
 def test_the_second_level_of_few_sequences_counts_those_that_pass() -> None:

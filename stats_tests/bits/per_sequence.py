@@ -2,8 +2,9 @@
 
 A test turns one sequence into integers (`observe`) and judges the integers summed over all sequences (`judge`). For one
 sequence that is the test as SP 800-22 describes it; for several it is the same statistic on all of them together, whose
-null distribution is as well known, and no second level with its own approximations is needed. Only `nist-compat` adds
-the second level of the publication (`SecondLevel`).
+null distribution is as well known, while a second level on P-values adds up what the first is off by. Where sequences
+that err in opposite directions would make an even sum, `EachSequence` looks at each by itself as well. `nist-compat`
+has the second level of the publication instead (`SecondLevel`).
 """
 
 import math
@@ -116,6 +117,45 @@ def fisher_log_p(cell: int, sequences: int) -> float:
     For one sequence this is its own P-value. Discrete P-values make it conservative.
     """
     return log_chi_square_tail(2 * cell / UNIT, 2 * sequences)
+
+
+class EachSequence:
+    """A test of one sum, and for several sequences a second result: do they err, one this way, one that way?
+
+    The sequences' own P-values are combined by Fisher's method. Only for tests whose P-values are exact or nearly so.
+    """
+
+    PART = "/each-sequence"
+
+    def __init__(self, test: SequenceTest) -> None:
+        """Wrap a test with one result."""
+        assert test.parts == WHOLE, "one result a sequence"
+        self._test = test
+        self.id, self.parts = test.id, test.parts
+        self.cells = test.cells + 1
+
+    def observe(self, sequence: Sequence) -> Counts:
+        """Count in one sequence, and note its P-value."""
+        counts = self._test.observe(sequence)
+        (result,) = self._test.judge(counts, 1)
+        assert result.log_p is not None, "a test of one sum always applies"
+        return np.append(counts, fisher_cell(result.log_p))
+
+    def judge(self, counts: Counts, sequences: int) -> tuple[Result, ...]:
+        """Judge the sum, and if there are several sequences their P-values."""
+        results, cell = self._test.judge(counts[:-1], sequences), int(counts[-1])
+        if sequences == 1:
+            return results
+        return (
+            *results,
+            Result(
+                test=self.id + self.PART,
+                null=f"chi-square, {2 * sequences} degrees of freedom (Fisher's method)",
+                statistic=2 * cell / UNIT,
+                log_p=fisher_log_p(cell, sequences),
+                details={"sequences": sequences},
+            ),
+        )
 
 
 class SecondLevel:
