@@ -364,7 +364,9 @@ def _address(bound: socket.socket) -> Address:
 @contextlib.asynccontextmanager
 async def _http(app: Starlette, bound: socket.socket) -> AsyncIterator[None]:
     """Serve ``app`` on a bound socket while the context lasts."""
-    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2)
+    config = uvicorn.Config(
+        app, log_config=None, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2
+    )
     http = uvicorn.Server(config)
     # Signals are ours: uvicorn would end the process before the log is drained.
     http.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]

@@ -80,6 +80,14 @@ class SyncHand(_Blocking):
         """Everything opened so far, by (k, place)."""
         return self.inner.openings
 
+    def receipt(self, own: tuple[bytes, bytes] | None = None, seen: Iterable[Location] | None = None) -> bytes:
+        """Return the hand's receipt; see `rngsvc.client.Hand.receipt`."""
+        return self.inner.receipt(own, seen)
+
+    def restore(self, receipt: bytes) -> None:
+        """Take in what a receipt of this hand holds; see `rngsvc.client.Hand.restore`."""
+        self.inner.restore(receipt)
+
     promise = _blocking(Hand.promise)
     seal = _blocking(Hand.seal)
     reshuffle = _blocking(Hand.reshuffle)
