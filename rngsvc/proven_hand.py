@@ -349,11 +349,11 @@ class ProvenHand:
 
     def opened(self, k: int, places: Sequence[int], items: Sequence[int], joined_salts: bytes) -> tuple[Opening, ...]:
         """Take in the openings of ``places`` of shuffle ``k``, each against its sealed leaf."""
+        if k >= len(self.shuffles) or any(place >= self.shuffles[k].n for place in places):
+            raise OpeningMismatch(f"shuffle {k} does not have all of these places")
         shuffle = self.shuffles[k]
         if shuffle.leaves is None:
-            raise ValueError(
-                f"the leaves of shuffle {k} are not known here: repeat the seal, or restore from a receipt"
-            )
+            raise ValueError(f"leaves: those of shuffle {k} are not known here; repeat the seal, or restore a receipt")
         if len(items) != len(places) or len(joined_salts) != SALT_BYTES * len(places):
             raise OpeningMismatch("openings: must be one item and one salt of 16 bytes for each place")
         openings = []

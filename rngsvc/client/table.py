@@ -28,8 +28,6 @@ STATES = {
     "drawn": shuffle_pb2.HAND_STATE_DRAWN,
     "closed": shuffle_pb2.HAND_STATE_CLOSED,
 }
-
-
 _STATE_WORDS = {number: word for word, number in STATES.items()}
 
 
@@ -86,6 +84,8 @@ class Table:
 
     async def promise_many(self, hands: Sequence["Hand"], promises: Sequence[Mapping[bytes, bytes]]) -> None:
         """Log the promises (contributor id -> promise) of consecutive hands, at most 64, in one entry."""
+        if len(hands) != len(promises) or any(b.seq != a.seq + 1 for a, b in pairwise(hands)):
+            raise ValueError("hands: must be consecutive, with promises for each")
         request = shuffle_pb2.PromiseSeedsRequest(
             table=self.id,
             first_seq=hands[0].seq,
@@ -216,9 +216,12 @@ class Hand:
         self._opened_with_the_seal(shuffle, openings)
         return shuffle
 
-    async def reshuffle(self, locations: Iterable[Location]) -> Shuffle:
-        """Shuffle the items at ``locations`` ((k, place) pairs) again and seal the result as the next shuffle."""
-        return await self._reshuffle(len(self.proven.shuffles), tuple(sorted(locations)))
+    async def reshuffle(self, locations: Iterable[Location], k: int | None = None) -> Shuffle:
+        """Shuffle the items at ``locations`` ((k, place) pairs) again and seal the result as shuffle ``k``.
+
+        Without ``k`` it is the hand's next shuffle; a program that makes its steps again after a restart names it.
+        """
+        return await self._reshuffle(len(self.proven.shuffles) if k is None else k, tuple(sorted(locations)))
 
     async def _reshuffle(self, k: int, inputs: tuple[Location, ...]) -> Shuffle:
         request = shuffle_pb2.ReshuffleRequest(

@@ -10,6 +10,7 @@ from rngsvc.client import Client, Close, Hand, SyncClient, Table, errors
 from rngsvc.keys.making import AuditorKeys
 from rngsvc.protocol.commitment import promise
 from rngsvc.protocol.entries import CloseEntry
+from rngsvc.protocol.errors import MalformedError
 from rngsvc.protocol.verify import Outcome, verify
 from tests.rngsvc.conftest import RunningService
 
@@ -163,6 +164,7 @@ async def test_a_restarted_game_server_finds_its_hand_in_the_log_and_goes_on(
         with pytest.raises(ValueError, match="contributions"):
             await hand.open(0, [11])
         await hand.seal(52, {name: CONTRIBUTORS[name] for name in (b"seat-1", b"seat-3")})
+        assert (await hand.reshuffle([(0, 0), (0, 1), (0, 50), (0, 51)], k=1)) == before.shuffles[1]
         (opening,) = await hand.open(0, [11])
         assert before.shuffles[0].leaves == hand.shuffles[0].leaves
         assert (await hand.open(1, [0]))[0] == before.openings[1, 0]
@@ -199,16 +201,26 @@ async def test_a_receipt_restores_what_the_log_does_not_hold(client: Client, ser
     await hand.open(0, [20])
     await hand.close()
     check(hand, service)
-    other = await client.hand(before.table.id, before.seq)
-    cut = kept.replace(before.openings[0, 3].salt.hex().encode(), bytes(32).hex().encode()[:32])
-    with pytest.raises(errors.OpeningMismatch):
-        other.restore(cut)
+    salt = before.openings[0, 3].salt.hex().encode()
+    foreign = (await dealt(await client.register_table(os.urandom(16)))).receipt()
+    for changed, expected in (
+        (kept.replace(salt, b"00" * 16), errors.OpeningMismatch),
+        (kept.replace(b'"p": 3,', b'"p": 53,'), errors.OpeningMismatch),
+        (kept.replace(before.shuffles[0].leaves[9].hex().encode(), b"00" * 32), errors.LeavesMismatch),  # type: ignore[index]
+        (foreign, errors.EntryMismatch),
+        (kept[:-9], MalformedError),
+    ):
+        other = await client.hand(before.table.id, before.seq)
+        with pytest.raises(expected):
+            other.restore(changed)
 
 
 @pytest.mark.asyncio
 async def test_promises_for_many_hands_go_into_one_entry(client: Client) -> None:
     table = await client.register_table(os.urandom(16))
     hands = await table.reserve_many(3)
+    with pytest.raises(ValueError, match="consecutive"):
+        await table.promise_many([hands[0], hands[2]], [{}, {}])
     await table.promise_many(hands, [promises(hand) for hand in hands])
     positions = {hand.proven.promise_entry.index for hand in hands if hand.proven.promise_entry}
     assert len(positions) == 1
