@@ -126,8 +126,9 @@ class HandInLog:
         self.contexts.append(context)
         return {"hc": context, "cr": root, "absent": absent, "pre": self.pre}
 
-    def seal(self) -> "HandInLog":
-        fixed = self._fix_contributions()
+    def seal(self, **bent) -> "HandInLog":
+        """Seal k = 0; ``bent`` members are logged instead of the right ones."""
+        fixed = self._fix_contributions() | bent
         self._shuffle(0, list(range(self.n)), **fixed)
         return self
 
@@ -143,7 +144,8 @@ class HandInLog:
         salts = card_seal.salts(self.seed, members["hc"], k, len(order))
         leaves = card_seal.seal(k, order, salts)
         root = card_seal.cards_root(k, leaves)
-        self.add(entries.SealEntry, seq=self.seq, k=k, n=len(order), root=root, used=used, **members)
+        logged = {"seq": self.seq, "k": k, "n": len(order), "root": root, "used": used} | members
+        self.add(entries.SealEntry, **logged)
         self.orders.append(order)
         self.salts.append(salts)
         self.roots.append(root)

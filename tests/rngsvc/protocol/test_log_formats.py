@@ -127,7 +127,7 @@ def test_a_near_miss_of_a_note_is_refused(note):
         signed_note.verify(note, [KEY])
 
 
-@settings(max_examples=scaled(200, 5_000))
+@settings(max_examples=scaled(200, 5_000), deadline=None)
 @given(st.integers(0, len(NOTE.encode()) - 1), st.integers(0, 7))
 def test_a_flipped_bit_of_a_note_is_refused(at, bit):
     changed = bytearray(NOTE.encode())
@@ -269,7 +269,7 @@ def test_a_near_miss_of_an_offline_proof_is_refused(text):
         TlogProof.parse(text).verify(LEAVES[3], ORIGIN, [KEY])
 
 
-@settings(max_examples=scaled(200, 10_000))
+@settings(max_examples=scaled(200, 10_000), deadline=None)
 @given(st.integers(0, len(GOOD_PROOF.encode()) - 1), st.integers(0, 7))
 def test_a_flipped_bit_of_an_offline_proof_is_refused(at, bit):
     changed = bytearray(GOOD_PROOF.encode())
@@ -311,7 +311,7 @@ def test_a_near_miss_of_a_path_is_refused(path):
         Tile.parse(path)
 
 
-@settings(max_examples=scaled(100, 5_000))
+@settings(max_examples=scaled(100, 5_000), deadline=None)
 @given(st.none() | st.integers(0, 63), st.integers(0, 2**45), st.integers(1, 256))
 def test_any_tile_survives_its_path(level, index, width):
     tile = Tile(level, index, width)
@@ -352,6 +352,7 @@ def test_proofs_come_out_of_tiles_as_out_of_the_leaves(size):
         nodes_from_tiles(size, lambda _: b"")(0, 0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=300), max_size=256))
 def test_a_bundle_gives_its_entries_back(listed):
     assert parse_bundle(encode_bundle(listed)) == listed

@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rngsvc.protocol import entries, receipt
+from rngsvc.protocol.checkpoint import Checkpoint
 from rngsvc.protocol.errors import MalformedError, ProofError
 from rngsvc.protocol.receipt import OwnContribution, parse_document
 from rngsvc.protocol.signed_note import NoteKey
+from rngsvc.protocol.tlog_proof import TlogProof
 from rngsvc.protocol.verify import STEP_IDS, Outcome, verify
 from tests.rngsvc.protocol import hands
 from tests.rngsvc.protocol.hands import AUDITOR, ORIGIN, HandInLog, MemoryLog, played, with_entry
@@ -167,12 +169,17 @@ def other_seed() -> HandInLog:
 
 
 def chosen_order() -> HandInLog:
-    """The service commits honestly, but deals an order of its choice."""
+    """The service commits honestly, but deals an order of its choice, and says the number of bytes that is right."""
+    used = json.loads(sealed().log.raw[-1])["used"]
     hand = HandInLog(reveal="public", n=12).reserve().promise()
     honest, hand.seed = hand.seed, bytes(48)
-    hand.seal()
+    hand.seal(used=used)
     hand.seed = honest
     return hand.close()
+
+
+def bytes_misstated() -> HandInLog:
+    return HandInLog(reveal="public", n=12).reserve().promise().seal(used=99).close()
 
 
 def ignored_contribution() -> HandInLog:
@@ -300,6 +307,29 @@ def listed_as_absent() -> HandInLog:
     return sealed(contributions=((b"seat-1", None), (b"seat-3", b"\x22" * 32))).close()
 
 
+def context_of_another_commitment() -> HandInLog:
+    hand = HandInLog(reveal="public", n=12).reserve().promise()
+    hand.commitment = bytes(32)
+    return hand.seal().close()
+
+
+def reshuffle_of_another_root() -> HandInLog:
+    hand = sealed()
+    hand.roots[0] = bytes(32)
+    return hand.reshuffle((0, 5), (0, 6)).close()
+
+
+def absence_not_listed() -> HandInLog:
+    """The first contributor is left out, but the list of absent ones does not say so."""
+    hand = HandInLog(reveal="public", n=12, contributions=((b"seat-1", None), (b"seat-3", b"\x22" * 32)))
+    hand.reserve().promise()
+    return hand.seal(absent=()).close()
+
+
+def absence_of_nobody() -> HandInLog:
+    return HandInLog(reveal="public", n=12).reserve().promise().seal(absent=(2,)).close()
+
+
 # What the first contributor holds, whatever the service did with it.
 HELD = {listed_as_absent: b"\x99" * 32, seeds_of_an_unused_hand: None}
 
@@ -309,6 +339,7 @@ HELD = {listed_as_absent: b"\x99" * 32, seeds_of_an_unused_hand: None}
     [
         (other_seed, {"reveal"}),
         (chosen_order, {"derivation"}),
+        (bytes_misstated, {"derivation"}),
         (ignored_contribution, {"contributions", "own", "seeds"}),
         (swapped_contribution, {"own", "seeds"}),
         (promise_passed_over, {"promises", "contributions", "own", "seeds"}),
@@ -329,6 +360,10 @@ HELD = {listed_as_absent: b"\x99" * 32, seeds_of_an_unused_hand: None}
         (wrong_numbers, {"derivation"}),
         (duplicate_card, {"items"}),
         (listed_as_absent, {"own"}),
+        (absence_not_listed, {"contributions", "own", "seeds"}),
+        (absence_of_nobody, {"contributions"}),
+        (context_of_another_commitment, {"context"}),
+        (reshuffle_of_another_root, {"context"}),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -372,6 +407,7 @@ def swap(values, i, j):
         (changed(shuffles=swap(GOOD.shuffles, 0, 1)), {"seals"}),
         (changed(shuffles=(replace(GOOD.shuffles[0], n=11), *GOOD.shuffles[1:])), {"seals"}),
         (changed(shuffles=tuple(GOOD.shuffles[:1])), {"openings"}),
+        (changed(shuffles=(*GOOD.shuffles, replace(GOOD.shuffles[2], k=3))), {"seals"}),
         (changed(openings=(GOOD.opening(0, 0), GOOD.opening(0, 0))), {"openings"}),
         (changed(openings=(replace(GOOD.opening(0, 0), item=GOOD.orders[0][0] ^ 1),)), {"openings"}),
         (changed(openings=(replace(GOOD.opening(0, 0), p=1),)), {"openings"}),
@@ -428,6 +464,39 @@ def test_an_entry_of_another_kind_or_table_is_refused():
         hand = sealed()
         hand.indices.append(hand.log.append(kind, **members))
         assert failed(hand.receipt().encode(), hand.log) == {"entries"}
+
+
+def test_a_checkpoint_of_another_log_is_refused_though_the_logs_key_signed_it():
+    note = Checkpoint("other.example", 1, GOOD.log.leaves(1)[0]).sign(
+        NoteKey(ORIGIN, hands.public_key(1)), hands.private_key(1).sign
+    )
+    proof = TlogProof(0, (), note).encode()
+    report = verify(with_entry(GOOD.receipt(), 0, proof=proof).encode(), GOOD.log.vkey)
+    assert [(step.id, step.detail) for step in report.failures] == [
+        ("checkpoints", "the checkpoint under entry 0 is of the log other.example")
+    ]
+
+
+def test_who_is_listed_as_absent_is_told_so():
+    hand = listed_as_absent()
+    mine = replace(hand.receipt(None), own=OwnContribution(id=b"seat-1", seed=HELD[listed_as_absent]))
+    assert "absent" in verify(mine.encode(), hand.log.vkey).step("own").detail
+
+
+def test_openings_without_a_leaf_and_openings_that_stand_twice_are_named():
+    twice = (GOOD.opening(0, 0), GOOD.opening(0, 1), GOOD.opening(0, 0))
+    for good, openings in ((GOOD.receipt(), twice), (UNSEALED.receipt(), twice[:1])):
+        report = verify(replace(good, openings=openings).encode(), GOOD.log.vkey)
+        assert [step.id for step in report.failures] == ["openings"]
+        assert report.step("openings").detail == "place 0 of shuffle 0 has no leaf in the receipt, or is opened twice"
+
+
+def test_leaves_that_are_kept_back_are_not_shown():
+    some = replace(GOOD.receipt(), shuffles=tuple(GOOD.shuffles[:2]), openings=tuple(GOOD.openings[:5]))
+    report = verify(some.encode(), GOOD.log.vkey)
+    assert not report.failures
+    assert report.step("seals").outcome is Outcome.NOT_SHOWN
+    assert report.step("seals").detail.endswith("shuffle 2")
 
 
 def test_entries_from_the_future_are_seen_by_whoever_has_a_clock():
