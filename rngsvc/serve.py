@@ -82,6 +82,17 @@ class SystemClock:
 
 
 @dataclass(frozen=True, slots=True)
+class FreshEntropy:
+    """The generator for play, reseeded before each batch: a restored snapshot of the machine repeats nothing."""
+
+    generator: Generator
+
+    def generate(self, count: int) -> bytes:
+        """Return ``count`` bytes with prediction resistance (about 25 us more)."""
+        return self.generator.generate(count, prediction_resistance=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Core:
     """The service without its listeners."""
 
@@ -153,7 +164,7 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
             log,
             tables,
             SystemClock(),
-            generator,
+            FreshEntropy(generator),
             sign_checkpoint,
             guard,
             Limits(settings.queue_limit, settings.batch_limit),
