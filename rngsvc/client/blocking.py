@@ -227,10 +227,18 @@ class SyncClient(_Blocking):
 
     close = _blocking(Client.close)
 
-    @wraps(Client.register_table)
-    def register_table(self, *args: Any, **kwargs: Any) -> SyncTable:
+    def register_table(
+        self,
+        table: bytes,
+        *,
+        mode: str = "shoe",
+        reveal: str = "public",
+        ttl_s: int = 0,
+        auditor: tuple[bytes, bytes] | None = None,
+    ) -> SyncTable:
         """Register the table, or find it again; see `Client.register_table`."""
-        return SyncTable(complete(self.inner.register_table(*args, **kwargs)))
+        registering = self.inner.register_table(table, mode=mode, reveal=reveal, ttl_s=ttl_s, auditor=auditor)
+        return SyncTable(complete(registering))
 
     def table(self, table: bytes) -> SyncTable:
         """Return a table that has at least one reserved hand."""
