@@ -1,0 +1,108 @@
+"""Chips come from a cashier and go back to him. The ledger has two sides for every entry, so that it always balances.
+
+`PlayMoney` is the default cashier: everybody is given so much once. Another one is another `Cashier`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, Protocol
+
+BANK: Final = "bank"
+RAKE: Final = "rake"
+
+
+def wallet(player: str) -> str:
+    """Return the name of a player's account."""
+    return f"player:{player}"
+
+
+def rack(table: str) -> str:
+    """Return the name of a table's account: all chips that lie there."""
+    return f"table:{table}"
+
+
+class Transfer(NamedTuple):
+    """So many cents from one account to another. ``amount`` is positive."""
+
+    debit: str
+    credit: str
+    amount: int
+
+
+class NotEnough(Exception):
+    """The player has less than he wants to bring; nothing has moved."""
+
+    def __init__(self, player: str, wanted: int, has: int) -> None:
+        super().__init__(f"amount: {wanted} is wanted, player {player} has {has}")
+
+
+class Cashier(Protocol):
+    """Who changes money for chips. The caller stores the transfers together with what they pay for, then posts them."""
+
+    def brings(self, player: str, table: str, amount: int) -> list[Transfer]:
+        """Return the transfers by which a player brings chips to a table. Raises NotEnough."""
+
+    def takes(self, player: str, table: str, amount: int) -> list[Transfer]:
+        """Return the transfers by which a player takes his chips from a table."""
+
+    def post(self, transfers: Iterable[Transfer]) -> None:
+        """Carry out transfers that are stored."""
+
+
+class Ledger:
+    """Accounts and their balances, which add up to nothing."""
+
+    def __init__(self, balances: Mapping[str, int] | None = None) -> None:
+        self._balances = Counter(balances or {})
+        self.check()
+
+    def balance(self, account: str) -> int:
+        """Return what is in an account; the bank's is what it has given out, as a negative number."""
+        return self._balances[account]
+
+    def post(self, transfers: Iterable[Transfer]) -> None:
+        """Carry out transfers."""
+        for transfer in transfers:
+            assert transfer.amount > 0, "money moves one way"
+            self._balances[transfer.debit] -= transfer.amount
+            self._balances[transfer.credit] += transfer.amount
+        self.check()
+
+    def check(self) -> None:
+        """Stop if the ledger does not balance, or an account but the bank's is overdrawn."""
+        assert sum(self._balances.values()) == 0, "the ledger does not balance"
+        assert all(amount >= 0 for name, amount in self._balances.items() if name != BANK), "an account is overdrawn"
+
+
+class PlayMoney:
+    """A cashier who gives every player ``grant`` cents the first time he asks for chips."""
+
+    def __init__(self, ledger: Ledger, grant: int) -> None:
+        self.ledger = ledger
+        self._grant = grant
+        self._known: set[str] = set()
+
+    def know(self, players: Iterable[str]) -> None:
+        """Learn who has had his grant, after a restart."""
+        self._known.update(players)
+
+    def balance(self, player: str) -> int:
+        """Return what a player has, his grant included."""
+        return self.ledger.balance(wallet(player)) + (0 if player in self._known else self._grant)
+
+    def brings(self, player: str, table: str, amount: int) -> list[Transfer]:
+        """Return the transfers by which a player brings chips to a table; the first ones begin with his grant."""
+        if self.balance(player) < amount:
+            raise NotEnough(player, amount, self.balance(player))
+        grant = [] if player in self._known else [Transfer(BANK, wallet(player), self._grant)]
+        return [*grant, Transfer(wallet(player), rack(table), amount)]
+
+    def takes(self, player: str, table: str, amount: int) -> list[Transfer]:
+        """Return the transfers by which a player takes his chips from a table."""
+        return [Transfer(rack(table), wallet(player), amount)] if amount else []
+
+    def post(self, transfers: Iterable[Transfer]) -> None:
+        """Carry out transfers that are stored."""
+        kept = list(transfers)
+        self.ledger.post(kept)
+        self._known.update(each.credit.removeprefix("player:") for each in kept if each.debit == BANK)
