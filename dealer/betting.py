@@ -1,8 +1,8 @@
 """The chips of one hand and the betting round under way, in whole units. No cards, no seats.
 
-Players are positions 0..n-1, clockwise from the dealer's left. A *round* is one street's betting: `open_round`, then
-acts until `next_to_act` finds nobody, then `close_round`. Two levels matter, and they differ only after a short
-all-in: ``level`` is what the others must call, ``full`` is the last complete bet, from which raises are measured.
+Players are positions 0..n-1, clockwise from the dealer's left. A *round* is one street's betting: one of the ``open``
+methods, then acts until `next_to_act` finds nobody, then `close_round`. Two levels matter, and they differ only after a
+short all-in: ``level`` is what the others must call, ``full`` is the last complete bet, from which raises are measured.
 """
 
 from collections.abc import Sequence
@@ -24,15 +24,15 @@ CHECK = Choice(Act.CHECK)
 
 
 class Betting:
-    """Stacks, bets and who is in. `copy` before any change: a hand shares this with the hand it came from."""
+    """Stacks, bets and who is in. Changed in place: a hand that shares it with an older one works on a `copy`."""
 
     stacks: list[int]
     bets: list[int]
     paid: list[int]
     dead: list[int]
-    still_in: list[bool]
-    protected: list[bool]
-    awaited: list[bool]
+    inside: list[int]
+    active: list[int]
+    turns: list[int]
     may_raise: list[bool]
     level: int
     full: int
@@ -46,15 +46,16 @@ class Betting:
         players = len(stacks)
         self.rules = rules
         self.stakes = stakes
+        self.fixed_limit = stakes.structure is Structure.FIXED_LIMIT
         self.stacks = list(stacks)
         # On this street; in the whole hand, antes included; dead money, which buys no part of a side pot.
         self.bets = [0] * players
         self.paid = [0] * players
         self.dead = [0] * players
-        self.still_in = [True] * players
-        # All-in protection: in for what he has put in, his stack out of play (P7-8).
-        self.protected = [False] * players
-        self.awaited = [False] * players
+        # Who has not folded; of these, who has chips that he may bet; of these, who is still to act, next one first.
+        self.inside = list(range(players))
+        self.active = list(range(players))
+        self.turns = []
         self.may_raise = [False] * players
         self.level = self.full = self.bets_made = 0
         # What a bet or raise adds to ``full``; without a limit one number, the least raise.
@@ -72,9 +73,9 @@ class Betting:
         new.bets = self.bets.copy()
         new.paid = self.paid.copy()
         new.dead = self.dead.copy()
-        new.still_in = self.still_in.copy()
-        new.protected = self.protected.copy()
-        new.awaited = self.awaited.copy()
+        new.inside = self.inside.copy()
+        new.active = self.active.copy()
+        new.turns = self.turns.copy()
         new.may_raise = self.may_raise.copy()
         return new
 
@@ -85,80 +86,76 @@ class Betting:
         """All chips bet in this hand and not given back."""
         return sum(self.paid) + sum(self.dead)
 
-    def players_in(self) -> list[int]:
-        """Return the positions that have not folded."""
-        return [i for i, still_in in enumerate(self.still_in) if still_in]
-
-    def can_act(self, i: int) -> bool:
-        """Say whether the player is in, with chips that he may bet."""
-        return self.still_in[i] and self.stacks[i] > 0 and not self.protected[i]
-
-    def able(self) -> list[int]:
-        """Return the positions that can act."""
-        return [i for i in range(len(self.stacks)) if self.can_act(i)]
-
     def owed(self, i: int) -> int:
         """Return the chips that call, more than he has perhaps. A lone opponent owes no more than the others bet."""
-        owed = self.level - self.bets[i]
-        if owed > 0 and not any(self.can_act(j) for j in range(len(self.stacks)) if j != i):
-            owed = max(bet for j, bet in enumerate(self.bets) if j != i and self.still_in[j]) - self.bets[i]
-        return max(owed, 0)
+        level = self.level
+        if len(self.active) == 1:
+            level = min(level, max([self.bets[j] for j in self.inside if j != i]))
+        return max(level - self.bets[i], 0)
 
     # --- forced bets
 
     def post_ante(self, i: int, amount: int) -> int:
         """Take an ante, or what there is of it; it is no part of a street's bet (AL-10). Return what was taken."""
-        amount = min(amount, self.stacks[i])
-        self.stacks[i] -= amount
+        amount = self._take(i, amount)
         self.paid[i] += amount
         return amount
 
     def post_dead(self, i: int, amount: int) -> int:
         """Take money that belongs to the pot and counts for nobody's bet (PK-12). Return what was taken."""
-        amount = min(amount, self.stacks[i])
-        self.stacks[i] -= amount
+        amount = self._take(i, amount)
         self.dead[i] += amount
         return amount
 
     def post_live(self, i: int, amount: int) -> int:
         """Take a blind or bring-in, or what there is of it, as the player's bet. Return what was taken."""
-        amount = min(amount, self.stacks[i])
-        self._pay(i, amount)
-        return amount
-
-    def _pay(self, i: int, amount: int) -> None:
-        self.stacks[i] -= amount
+        amount = self._take(i, amount)
         self.paid[i] += amount
         self.bets[i] += amount
+        return amount
+
+    def _take(self, i: int, amount: int) -> int:
+        """Take chips from a stack, all of it if it is no more; who has none left acts no more."""
+        stack = self.stacks[i]
+        if stack <= amount:
+            self.stacks[i] = 0
+            if stack:
+                self.active.remove(i)
+            return stack
+        self.stacks[i] = stack - amount
+        return amount
 
     # --- a round
 
-    def open_round(self, sizes: tuple[int, ...]) -> None:
-        """Begin a street's betting with nothing bet."""
+    def open_round(self, sizes: tuple[int, ...], first: int) -> None:
+        """Begin a street's betting with nothing bet, at position ``first`` or the next clockwise that can act."""
         self.level = self.full = self.bets_made = 0
         self.sizes = sizes
-        self.capped = self.completing = False
-        self.aggressor = None
-        self._await_everyone()
+        self._begin(first)
 
-    def open_third_street(self) -> None:
+    def open_third_street(self, first: int) -> None:
         """Begin stud's first round: the bring-in is the level though it is not posted yet (AL-1)."""
         self._set_bring_in_level(self.stakes.bring_in)
         self.bets_made = 1 if self.rules.completion_is_a_raise else 0
-        self.capped = False
+        self._begin(first)
         self.completing = True
-        self._await_everyone()
 
-    def open_on_blinds(self, sizes: tuple[int, ...]) -> None:
+    def open_on_blinds(self, sizes: tuple[int, ...], first: int) -> None:
         """Begin draw's first round, the blinds being posted: everyone has an option, the blinds too (PK-3)."""
         self.level = self.full = self._forced_level(self.stakes.big_blind, max(self.bets))
-        self.sizes = sizes
         self.bets_made = 1 if self.rules.big_blind_is_a_bet else 0
-        self._await_everyone()
+        self.sizes = sizes
+        self._begin(first)
 
-    def _await_everyone(self) -> None:
-        self.awaited = [self.can_act(i) for i in range(len(self.stacks))]
+    def _begin(self, first: int) -> None:
+        self.capped = self.completing = False
+        self.aggressor = None
+        self.turns = self._clockwise_from(first)
         self.may_raise = [True] * len(self.stacks)
+
+    def _clockwise_from(self, first: int) -> list[int]:
+        active = self.active
+        return [j for j in active if j >= first] + [j for j in active if j < first]
 
     def _forced_level(self, full: int, posted: int) -> int:
         match self.rules.short_forced_bet:
@@ -167,88 +164,86 @@ class Betting:
             case ShortForcedBet.AMOUNT_POSTED:
                 return posted
 
-    def next_to_act(self, start: int) -> int | None:
-        """Return the first awaited position clockwise from ``start`` on, or None when the round is over."""
-        players = len(self.stacks)
-        able = self.able()
-        if len(able) <= 1 and not (able and self.owed(able[0])):
+    def next_to_act(self) -> int | None:
+        """Return whose turn it is, or None when the round is over: no one is asked who can neither gain nor lose."""
+        active = self.active
+        if len(active) <= 1 and not (active and self.owed(active[0])):
             return None
-        for step in range(players):
-            i = (start + step) % players
-            if self.awaited[i]:
-                return i
-        return None
+        return self.turns[0] if self.turns else None
 
-    # --- what may be done, and doing it
+    # --- what may be done
 
-    def choices(self, i: int) -> list[Choice]:
-        """Return what the awaited player may do (fold is legal when a check is free, AL-14)."""
+    def choices(self, i: int) -> tuple[Choice, ...]:
+        """Return what the player whose turn it is may do (fold is legal when a check is free, AL-14)."""
         owed = self.owed(i)
-        if owed:
-            adds = min(owed, self.stacks[i])
-            to = self.bets[i] + adds
-            return [FOLD, Choice(Act.CALL, to, to, adds), *self.raises(i)]
-        return [FOLD, CHECK, *self.raises(i)]
+        if not owed:
+            return (FOLD, CHECK, *self.raises(i))
+        adds = min(owed, self.stacks[i])
+        to = self.bets[i] + adds
+        return (FOLD, Choice(Act.CALL, to, to, adds), *self.raises(i))
 
-    def raises(self, i: int) -> list[Choice]:
-        """Return the bets, raises or completions open to the player."""
+    def raises(self, i: int) -> tuple[Choice, ...]:
+        """Return the bets, raises or completions open to the player, in fixed limit one for each size."""
         bet = self.bets[i]
         all_in = bet + self.stacks[i]
-        if not self.may_raise[i] or all_in <= self.level or self._is_capped():
-            return []
-        if not self._somebody_could_call_more(i):
-            return []
+        if not self.may_raise[i] or all_in <= self.level or self._is_capped() or not self._could_be_called(i):
+            return ()
         act = Act.COMPLETE if self.completing else Act.RAISE if self.level else Act.BET
-        match self.stakes.structure:
-            case Structure.FIXED_LIMIT:
-                totals = sorted({min(self.full + size, all_in) for size in self.sizes})
-                return [Choice(act, to, to, to - bet) for to in totals]
-            case Structure.POT_LIMIT:
-                pot = sum(self.paid) + (sum(self.dead) if self.rules.pot_limit_counts_dead_money else 0)
-                highest = min(self.level + pot + self.level - bet, all_in)
-            case Structure.NO_LIMIT:
-                highest = all_in
+        if self.fixed_limit:
+            totals = [min(self.full + size, all_in) for size in self.sizes]
+            return tuple([Choice(act, to, to, to - bet) for to in dict.fromkeys(totals)])
+        highest = all_in
+        if self.stakes.structure is Structure.POT_LIMIT:
+            pot = sum(self.paid) + (sum(self.dead) if self.rules.pot_limit_counts_dead_money else 0)
+            highest = min(self.level + pot + self.level - bet, all_in)
         lowest = min(self.level + self.sizes[0], highest)
-        return [Choice(act, lowest, highest, lowest - bet)]
+        return (Choice(act, lowest, highest, lowest - bet),)
 
-    def _somebody_could_call_more(self, i: int) -> bool:
+    def _could_be_called(self, i: int) -> bool:
         most = max(self.bets)
-        return any(self.bets[j] + self.stacks[j] > most for j in range(len(self.stacks)) if j != i and self.can_act(j))
+        return any(j != i and self.bets[j] + self.stacks[j] > most for j in self.active)
 
     def _is_capped(self) -> bool:
-        if self.stakes.structure is not Structure.FIXED_LIMIT:
+        if not self.fixed_limit or self.bets_made < self.rules.bets_a_round:
             return False
-        if self.capped and self.rules.cap_outlives_folds:
-            return True
-        return self.bets_made >= self.rules.bets_a_round and not self._raising_is_free()
+        return (self.capped and self.rules.cap_outlives_folds) or not self._raising_is_free()
 
     def _raising_is_free(self) -> bool:
         match self.rules.raise_cap:
             case RaiseCap.ALWAYS:
                 return False
             case RaiseCap.THREE_OR_MORE_PLAYERS:
-                return sum(self.still_in) == 2
+                return len(self.inside) == 2
+
+    # --- doing it
 
     def fold(self, i: int) -> None:
         """Give up the hand; what was paid stays."""
-        self.still_in[i] = self.awaited[i] = False
+        self.inside.remove(i)
+        self.active.remove(i)
+        if i in self.turns:
+            self.turns.remove(i)
 
     def check(self, i: int) -> None:
         """Pass the action on."""
-        self.awaited[i] = self.may_raise[i] = False
+        self.turns.remove(i)
+        self.may_raise[i] = False
 
     def call(self, i: int) -> int:
         """Match the level, all-in if need be. Return the chips added."""
-        adds = min(self.owed(i), self.stacks[i])
-        self._pay(i, adds)
-        self.awaited[i] = self.may_raise[i] = False
+        adds = self.post_live(i, self.owed(i))
+        self.turns.remove(i)
+        self.may_raise[i] = False
         return adds
 
     def post_bring_in(self, i: int) -> int:
         """Post the bring-in, which ends its owner's action unless somebody completes (CC-4). Return the chips."""
         adds = self.post_live(i, self.stakes.bring_in)
         self._set_bring_in_level(self._forced_level(self.stakes.bring_in, adds))
-        self.awaited[i] = self.may_raise[i] = self.rules.bring_in_has_option and self.can_act(i)
+        self.turns.remove(i)
+        self.may_raise[i] = self.rules.bring_in_has_option
+        if self.rules.bring_in_has_option and i in self.active:
+            self.turns.append(i)
         return adds
 
     def _set_bring_in_level(self, level: int) -> None:
@@ -261,31 +256,26 @@ class Betting:
 
     def raise_to(self, i: int, to: int) -> int:
         """Bet, raise or complete to a total that `raises` offered. Return the chips added."""
-        adds = to - self.bets[i]
         rise = to - self.full
         above_level = to - self.level
-        self._pay(i, adds)
+        adds = self.post_live(i, to - self.bets[i])
         self.level = to
         self.aggressor = i
-        self.awaited[i] = self.may_raise[i] = False
+        self.may_raise[i] = False
         if self._counts(rise):
-            least = self._least_rise_that_reopens()
+            # Without a limit, short all-ins that are a full raise only together reopen for those they are one for.
+            least = 0 if self.fixed_limit else self.sizes[0]
             self._count_bet(to, rise, above_level)
-            for j in range(len(self.stacks)):
-                if j != i:
-                    # Without a limit, short all-ins that are a full raise only together reopen for whom they are one.
-                    self.may_raise[j] |= to - self.bets[j] >= least
-                    self.awaited[j] = self.can_act(j) and self.bets[j] < to
-        else:
-            # A short all-in: who has acted may only call or fold, so his right to raise is not given back (AL-2).
-            for j in range(len(self.stacks)):
-                if j != i and self.bets[j] < to:
-                    self.awaited[j] = self.can_act(j)
+            for j in self.active:
+                if j != i and to - self.bets[j] >= least:
+                    self.may_raise[j] = True
+        # After a short all-in, who has acted may only call or fold: his right to raise is not given back (AL-2).
+        self.turns = [j for j in self._clockwise_from(i + 1) if j != i]
         return adds
 
     def _counts(self, rise: int) -> bool:
         """Say whether a total so far above the last full level is a full bet or raise (AL-2)."""
-        if self.stakes.structure is not Structure.FIXED_LIMIT:
+        if not self.fixed_limit:
             return rise >= self.sizes[0]
         match self.rules.short_all_in:
             case ShortAllIn.HALF_A_BET:
@@ -293,11 +283,8 @@ class Betting:
             case ShortAllIn.ANY:
                 return True
 
-    def _least_rise_that_reopens(self) -> int:
-        return 0 if self.stakes.structure is Structure.FIXED_LIMIT else self.sizes[0]
-
     def _count_bet(self, to: int, rise: int, above_level: int) -> None:
-        if self.stakes.structure is Structure.FIXED_LIMIT:
+        if self.fixed_limit:
             size = self.sizes[0]
             if rise > size:
                 # Open pair: once a big bet has gone in, all further bets are big (CC-6).
@@ -319,18 +306,24 @@ class Betting:
             self.capped = True
 
     def protect(self, i: int) -> None:
-        """Treat the player as all-in for what he has put in, his stack kept (P7-8)."""
-        self.protected[i] = True
-        self.awaited[i] = False
+        """Treat the player as all-in for what he has put in, his stack kept out of play (P7-8)."""
+        self.active.remove(i)
+        if i in self.turns:
+            self.turns.remove(i)
 
     def close_round(self) -> tuple[int, int] | None:
         """End a street. Return (position, chips) of what nobody called and goes back, if any (AL-3)."""
         self.bets = [0] * len(self.stacks)
-        self.awaited = [False] * len(self.stacks)
-        top = max(self.players_in(), key=self.paid.__getitem__)
-        uncalled = self.paid[top] - max(paid for j, paid in enumerate(self.paid) if j != top)
+        self.turns = []
+        paid = self.paid
+        top = max(self.inside, key=paid.__getitem__)
+        uncalled = paid[top] - max(paid[:top] + paid[top + 1 :])
         if uncalled <= 0:
             return None
-        self.paid[top] -= uncalled
+        if self.stacks[top] == 0:
+            # He went all-in for more than anyone called and is back in play.
+            self.active.append(top)
+            self.active.sort()
+        paid[top] -= uncalled
         self.stacks[top] += uncalled
         return top, uncalled

@@ -1,11 +1,14 @@
 """The life of one hand: cards, chips and turns, as a value. No I/O, no clock, no deck.
 
-`start` makes a hand; from then on it says in ``awaits`` what it needs next: cards from places of the shoe
-(`supply`), a shuffle of named places (`reshuffled`) or a player's act (`apply`). Each answer returns a new hand and
-leaves the old one as it was; a wrong answer raises and changes nothing. Chips and cards are counted after every event.
+`start` makes a hand; from then on it says in ``awaits`` what it needs next: cards from places of the shoe (`supply`),
+a shuffle of named places (`reshuffled`) or a player's act (`apply`). Each answer returns a new hand and leaves the old
+one as it was; a wrong answer raises and changes nothing. Chips and cards are counted after every event that moves them.
+
+Whoever owns a hand alone, a simulation say, may use `deal`, `reshuffle` and `act`, which change it in place.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from dealer import draw, stud
 from dealer.actions import Act, Action, Choice, IllegalAction
@@ -34,9 +37,12 @@ from dealer.events import (
 from dealer.house_rules import Form, HouseRules, Stakes, TimeOut
 from dealer.pot import layers
 from dealer.showdown import Settlement, settle
-from dealer.state import SHOWDOWN, Hand, NeedAction, NeedCards, NeedShuffle, Place
+from dealer.state import SHOWDOWN, Hand, NeedAction, NeedCards, NeedShuffle, community_place, places_for
 from dealer.stub import Location, Stub
 from dealer.stud import Face
+
+STAND_PAT: Final = Choice(Act.STAND_PAT)
+SHOW_OR_MUCK: Final = (Choice(Act.SHOW), Choice(Act.MUCK))
 
 
 class WrongCards(Exception):
@@ -62,33 +68,35 @@ def start(
     """
     players = len(stacks)
     if not rules.fewest_players <= players <= rules.most_players:
-        raise ValueError(
-            f"stacks: {players} players, {rules.title} is dealt to {rules.fewest_players}..{rules.most_players}"
-        )
-    if min(stack for _, stack in stacks) < 1 or len(dict(stacks)) < players or min(seat for seat, _ in stacks) < 1:
-        raise ValueError("stacks: each seat is a different number from 1 up and has at least one chip")
+        allowed = f"{rules.fewest_players}..{rules.most_players}"
+        raise ValueError(f"stacks: {players} players, {rules.title} is dealt to {allowed}")
     ordered = sorted(stacks, key=lambda pair: (pair[0] <= button, pair[0]))
     hand = object.__new__(Hand)
     hand.rules = rules
     hand.stakes = stakes
-    hand.seats = tuple(seat for seat, _ in ordered)
-    hand.start_stacks = tuple(stack for _, stack in ordered)
+    hand.button = button
+    hand.seats = tuple([seat for seat, _ in ordered])
+    hand.position = {seat: i for i, seat in enumerate(hand.seats)}
+    hand.start_stacks = tuple([stack for _, stack in ordered])
+    if min(hand.start_stacks) < 1 or len(hand.position) < players or min(hand.seats) < 1:
+        raise ValueError("stacks: each seat is a different number from 1 up and has at least one chip")
+    hand.chips = sum(hand.start_stacks)
     hand.deck_size = rules.deck_size(players)
     hand.streets = stud.STREETS if rules.form is Form.SEVEN_CARD_STUD else draw.STREETS
-    hand.street = hand.to_draw = hand.low_card = hand.first_to_act = hand.raked = 0
+    hand.street = hand.to_draw = hand.low_card = hand.first_to_act = hand.raked = hand.in_payment = 0
     hand.betting = Betting(rules, stakes, hand.start_stacks)
     hand.stub = Stub(hand.deck_size)
     hand.where = {}
     hand.down = [()] * players
     hand.up = [()] * players
-    hand.burns = hand.community = hand.discards = hand.draws_left = hand.may_muck = ()
+    hand.burns = hand.community = hand.discards = hand.draws_left = hand.may_muck = hand.big_blinds = ()
     hand.bring_in_due = False
     hand.kept_folds = frozenset()
     hand.settlement = hand.awaits = None
     hand.events = []
-    hand.button = button
     hand.posts = tuple(_usual_posts(hand) if posts is None else posts)
-    hand.big_blinds = ()
+    if any(posting.seat not in hand.position or posting.amount < 0 for posting in hand.posts):
+        raise ValueError("posts: forced money comes from a seat that is dealt in and is not negative")
     for posting in hand.posts:
         _post(hand, posting)
     _deal_street(hand)
@@ -102,64 +110,9 @@ def legal_actions(hand: Hand) -> tuple[Choice, ...]:
 
 def apply(hand: Hand, action: Action) -> Hand:
     """Return the hand after a player's act, or raise `IllegalAction`, which changes nothing (AL-7)."""
-    need = hand.awaits
-    if not isinstance(need, NeedAction) or need.seat != action.seat:
-        return _fold_out_of_turn(hand, action)
-    i = hand.seats.index(action.seat)
-    if action.act is Act.DISCARD:
-        _check_discard(hand, i, action)
-    elif action.cards:
-        raise _illegal(hand, action, "cards are named for a discard only")
-    to = _total(hand, need, action)
     new = hand.copy()
-    if need.street == SHOWDOWN:
-        _show_or_muck(new, action.act)
-    elif need.street == draw.DRAW:
-        _discard(new, i, action.cards)
-    else:
-        _act(new, i, action.act, to)
+    act(new, action)
     return new
-
-
-def _total(hand: Hand, need: NeedAction, action: Action) -> int:
-    """Return the total that the act makes, taken from the only choice if the action does not say."""
-    offered = [choice for choice in need.choices if choice.act is action.act]
-    if not offered:
-        raise _illegal(hand, action, "that is not possible now")
-    if action.to is None or action.act is Act.DISCARD:
-        if len(offered) > 1 or (offered[0].lowest != offered[0].highest and action.act is not Act.DISCARD):
-            raise _illegal(hand, action, "the total on this street must be said")
-        return offered[0].lowest
-    if not any(choice.lowest <= action.to <= choice.highest for choice in offered):
-        raise _illegal(hand, action, "the total is out of bounds")
-    return action.to
-
-
-def _check_discard(hand: Hand, i: int, action: Action) -> None:
-    cards = action.cards
-    if len(set(cards)) != len(cards) or not set(cards) <= set(hand.down[i]):
-        raise _illegal(hand, action, "only cards of one's own hand can be discarded, each once")
-    if not 1 <= len(cards) <= hand.rules.most_discards:
-        raise _illegal(hand, action, f"1 to {hand.rules.most_discards} cards can be discarded")
-
-
-def _fold_out_of_turn(hand: Hand, action: Action) -> Hand:
-    """Keep a fold for its owner's turn where the house takes it (P7-6)."""
-    taken = hand.rules.fold_out_of_turn and action.act is Act.FOLD and hand.settlement is None
-    if not taken or action.seat not in hand.seats:
-        raise _illegal(hand, action, "it is not that seat's turn")
-    i = hand.seats.index(action.seat)
-    if not hand.betting.can_act(i) or i in hand.kept_folds:
-        raise _illegal(hand, action, "that seat has folded or is all-in")
-    new = hand.copy()
-    new.kept_folds = hand.kept_folds | {i}
-    new.record(FoldKept(action.seat))
-    return new
-
-
-def _illegal(hand: Hand, action: Action, why: str) -> IllegalAction:
-    to_act = hand.awaits.seat if isinstance(hand.awaits, NeedAction) else None
-    return IllegalAction(action, why, to_act, legal_actions(hand))
 
 
 def supply(hand: Hand, cards: Sequence[int]) -> Hand:
@@ -167,30 +120,60 @@ def supply(hand: Hand, cards: Sequence[int]) -> Hand:
 
     `WrongCards` if the count differs or a card is not in the deck or lies elsewhere already.
     """
-    need = hand.awaits
-    if not isinstance(need, NeedCards):
-        raise WrongCards("cards: the hand does not wait for any")
-    wanted = len(need.to_open())
-    if len(cards) != wanted:
-        raise WrongCards(f"cards: {len(cards)} were given, the hand waits for {wanted}")
-    if len(set(cards)) != wanted or not all(52 - hand.deck_size <= card < 52 for card in cards):
-        raise WrongCards(f"cards: {list(cards)} are not different cards of a deck of {hand.deck_size}")
-    again = [card for card in cards if card in hand.where]
-    if again:
-        raise WrongCards(f"cards: {names(again)} already lie elsewhere")
     new = hand.copy()
-    _take_cards(new, need, cards)
+    deal(new, cards)
     return new
 
 
 def reshuffled(hand: Hand) -> Hand:
     """Return the hand after the awaited shuffle of its named locations was made and committed to."""
+    new = hand.copy()
+    reshuffle(new)
+    return new
+
+
+def act(hand: Hand, action: Action) -> None:
+    """Carry out a player's act in place, or raise `IllegalAction`, which changes nothing (AL-7)."""
+    need = hand.awaits
+    if not isinstance(need, NeedAction) or need.seat != action.seat:
+        _fold_out_of_turn(hand, action)
+        return
+    i = hand.position[action.seat]
+    if action.act is Act.DISCARD:
+        _check_discard(hand, i, action)
+    elif action.cards:
+        raise _illegal(hand, action, "cards are named for a discard only")
+    to = _total(hand, need, action)
+    if need.street == SHOWDOWN:
+        _show_or_muck(hand, action.act)
+    elif need.street == draw.DRAW:
+        _discard(hand, i, action.cards)
+    else:
+        _act(hand, i, action.act, to)
+
+
+def deal(hand: Hand, cards: Sequence[int]) -> None:
+    """Put the awaited cards in their places, in place; `WrongCards` as `supply`."""
+    need = hand.awaits
+    if not isinstance(need, NeedCards):
+        raise WrongCards("cards: the hand does not wait for any")
+    wanted = len(need.opened)
+    if len(cards) != wanted:
+        raise WrongCards(f"cards: {len(cards)} were given, the hand waits for {wanted}")
+    different = set(cards)
+    if len(different) != wanted or (wanted and (min(cards) < 52 - hand.deck_size or max(cards) > 51)):
+        raise WrongCards(f"cards: {list(cards)} are not different cards of a deck of {hand.deck_size}")
+    if not different.isdisjoint(hand.where):
+        raise WrongCards(f"cards: {names(card for card in cards if card in hand.where)} already lie elsewhere")
+    _take_cards(hand, need, cards)
+
+
+def reshuffle(hand: Hand) -> None:
+    """Take note, in place, that the awaited shuffle was made; `WrongCards` if none is awaited."""
     need = hand.awaits
     if not isinstance(need, NeedShuffle):
         raise WrongCards("shuffle: the hand does not wait for one")
-    new = hand.copy()
-    _take_shuffle(new, need)
-    return new
+    _take_shuffle(hand, need)
 
 
 def time_out(hand: Hand, *, protection_left: bool = True) -> Hand:
@@ -202,10 +185,10 @@ def time_out(hand: Hand, *, protection_left: bool = True) -> Hand:
     assert isinstance(need, NeedAction), "a clock runs only for a player to act"
     acts = {choice.act for choice in need.choices}
     rules = hand.rules
-    for act in (Act.MUCK, Act.STAND_PAT):
-        if act in acts:
-            return apply(hand, Action(need.seat, act))
-    i = hand.seats.index(need.seat)
+    for default in (Act.MUCK, Act.STAND_PAT):
+        if default in acts:
+            return apply(hand, Action(need.seat, default))
+    i = hand.position[need.seat]
     protects = rules.time_out is TimeOut.ALL_IN_PROTECTION and protection_left and _money_in_the_pot(hand, i) > 0
     if Act.BRING_IN in acts and (rules.protection_posts_the_bring_in or not protects):
         hand = apply(hand, Action(need.seat, Act.BRING_IN))
@@ -218,13 +201,13 @@ def time_out(hand: Hand, *, protection_left: bool = True) -> Hand:
 
 def protect(hand: Hand, seat: int) -> Hand:
     """Return the hand with a seat treated as all-in for what it has put in (P7-8), if it still has chips to bet."""
-    i = hand.seats.index(seat)
-    if not isinstance(hand.awaits, NeedAction) or not hand.betting.can_act(i):
+    i = hand.position[seat]
+    if not isinstance(hand.awaits, NeedAction) or i not in hand.betting.active:
         return hand  # a bring-in just posted took the last chip, or ended the round
     new = hand.copy()
     new.betting.protect(i)
     new.record(Protected(seat))
-    _next_turn(new, hand.seats.index(hand.awaits.seat))
+    _next_turn(new)
     return new
 
 
@@ -242,8 +225,52 @@ def void(hand: Hand, reason: str) -> Hand:
     betting.stacks = list(new.start_stacks)
     betting.paid, betting.dead, betting.bets = [0] * players, [0] * players, [0] * players
     new.awaits = None
-    new.record(Voided(reason))
+    new.record_chips(Voided(reason))
     return new
+
+
+# --- what is refused
+
+
+def _total(hand: Hand, need: NeedAction, action: Action) -> int:
+    """Return the total that the act makes, taken from the only choice if the action does not say."""
+    offered = [choice for choice in need.choices if choice.act is action.act]
+    if not offered:
+        raise _illegal(hand, action, "that is not possible now")
+    first = offered[0]
+    to = action.to
+    if to is None or action.act is Act.DISCARD:
+        if len(offered) > 1 or (first.lowest != first.highest and action.act is not Act.DISCARD):
+            raise _illegal(hand, action, "the total on this street must be said")
+        return first.lowest
+    if not any(choice.lowest <= to <= choice.highest for choice in offered):
+        raise _illegal(hand, action, "the total is out of bounds")
+    return to
+
+
+def _check_discard(hand: Hand, i: int, action: Action) -> None:
+    cards = action.cards
+    if len(set(cards)) != len(cards) or not set(cards) <= set(hand.down[i]):
+        raise _illegal(hand, action, "only cards of one's own hand can be discarded, each once")
+    if not 1 <= len(cards) <= hand.rules.most_discards:
+        raise _illegal(hand, action, f"1 to {hand.rules.most_discards} cards can be discarded")
+
+
+def _fold_out_of_turn(hand: Hand, action: Action) -> None:
+    """Keep a fold for its owner's turn where the house takes it (P7-6)."""
+    taken = hand.rules.fold_out_of_turn and action.act is Act.FOLD and hand.settlement is None
+    if not taken or action.seat not in hand.position:
+        raise _illegal(hand, action, "it is not that seat's turn")
+    i = hand.position[action.seat]
+    if i not in hand.betting.active or i in hand.kept_folds:
+        raise _illegal(hand, action, "that seat has folded or is all-in")
+    hand.kept_folds |= {i}
+    hand.record(FoldKept(action.seat))
+
+
+def _illegal(hand: Hand, action: Action, why: str) -> IllegalAction:
+    to_act = hand.awaits.seat if isinstance(hand.awaits, NeedAction) else None
+    return IllegalAction(action, why, to_act, legal_actions(hand))
 
 
 # --- forced money and the deal
@@ -261,7 +288,7 @@ def _usual_posts(hand: Hand) -> list[Posting]:
 
 def _post(hand: Hand, posting: Posting) -> None:
     """Take what is owed, or what there is of it; a player without chips left posts nothing more (AL-10, PK-19)."""
-    i = hand.seats.index(posting.seat)
+    i = hand.position[posting.seat]
     betting = hand.betting
     match posting.post:
         case Post.ANTE:
@@ -273,14 +300,14 @@ def _post(hand: Hand, posting: Posting) -> None:
     if posting.post is Post.BIG_BLIND:
         hand.big_blinds = (*hand.big_blinds, i)
     if amount:
-        hand.record(Posted(posting.seat, posting.post, amount, betting.stacks[i] == 0))
+        hand.record_chips(Posted(posting.seat, posting.post, amount, betting.stacks[i] == 0))
 
 
 def _deal_street(hand: Hand) -> None:
     street = hand.streets[hand.street]
-    players = hand.betting.players_in()
-    if hand.rules.form is Form.SEVEN_CARD_STUD and hand.street == stud.SEVENTH:
-        match stud.river(hand.rules, hand.stub, hand.burns, len(players)):
+    inside = hand.betting.inside
+    if hand.street == stud.SEVENTH:
+        match stud.river(hand.rules, hand.stub, hand.burns, len(inside)):
             case stud.River.FROM_BURNS_AND_STUB:
                 _need_shuffle(hand, tuple(sorted((*hand.burns, *hand.stub.rest()))))
                 return
@@ -289,18 +316,10 @@ def _deal_street(hand: Hand) -> None:
                 return
             case stud.River.FROM_THE_STUB:
                 pass
-    places: list[tuple[int | None, Face]] = []
-    if street.burn and hand.stub.left > len(players):
-        places.append((None, Face.BURN))
+    burn = street.burn and hand.stub.left > len(inside)
     at_a_time = hand.rules.cards_at_a_time
-    for n in range(0, len(street.faces), at_a_time):
-        places += [(hand.seats[i], face) for i in players for face in street.faces[n : n + at_a_time]]
-    _need_cards(hand, places)
-
-
-def _need_cards(hand: Hand, places: Sequence[tuple[int | None, Face]]) -> None:
-    first = hand.stub.place
-    hand.awaits = NeedCards(hand.stub.k, tuple(Place(first + n, seat, face) for n, (seat, face) in enumerate(places)))
+    seats = tuple([hand.seats[i] for i in inside])
+    hand.awaits = places_for(hand.stub.k, hand.stub.place, seats, street.faces, at_a_time=at_a_time, burn=burn)
 
 
 def _need_shuffle(hand: Hand, locations: tuple[Location, ...]) -> None:
@@ -308,26 +327,30 @@ def _need_shuffle(hand: Hand, locations: tuple[Location, ...]) -> None:
 
 
 def _take_cards(hand: Hand, need: NeedCards, cards: Sequence[int]) -> None:
-    coming = iter(cards)
     street = hand.street_name
-    hand.where = hand.where.copy()
+    k = need.k
+    coming = iter(cards)
+    where = hand.where = hand.where.copy()
+    size, _, place, set_aside = hand.stub
     for p, seat, face in need.places:
-        hand.stub = hand.stub.take(1)
-        location = Location(need.k, p)
+        assert p == place, "places are taken in order, none is skipped (DK-5)"
+        place += 1
+        hand.stub = Stub(size, k, place, set_aside)
+        location = Location(k, p)
         if face is Face.BURN:
             hand.burns = (*hand.burns, location)
-            hand.record(Burned(street, need.k, p))
+            hand.record_cards(Burned(street, k, p))
             continue
         card = next(coming)
-        hand.where[card] = location
+        where[card] = location
         if seat is None:
             hand.community = (*hand.community, card)
-            hand.record(CommunityCard(street, need.k, p, card))
-            continue
-        i = hand.seats.index(seat)
-        pile = hand.up if face is Face.UP else hand.down
-        pile[i] = (*pile[i], card)
-        hand.record(Dealt(street, seat, face, need.k, p, card))
+            hand.record_cards(CommunityCard(street, k, p, card))
+        else:
+            pile = hand.up if face is Face.UP else hand.down
+            i = hand.position[seat]
+            pile[i] = (*pile[i], card)
+            hand.record_cards(Dealt(street, seat, face, k, p, card))
     if hand.draws_left:
         hand.to_draw -= len(cards)
         _go_on_drawing(hand)
@@ -341,16 +364,16 @@ def _take_shuffle(hand: Hand, need: NeedShuffle) -> None:
         hand.discards = tuple(discard for discard in hand.discards if discard[0] not in named)
         hand.where = {card: location for card, location in hand.where.items() if location not in named}
         hand.stub = hand.stub.reshuffled(len(named), rest_is_in_it=True)
-        hand.record(Reshuffled(need.k, need.locations))
+        hand.record_cards(Reshuffled(need.k, need.locations))
         _go_on_drawing(hand)
         return
     community = len(need.locations) == len(hand.burns)
-    players = hand.betting.players_in()
+    seats = tuple([hand.seats[i] for i in hand.betting.inside])
     hand.burns = ()
     hand.stub = hand.stub.reshuffled(len(need.locations), rest_is_in_it=not community)
-    hand.record(Reshuffled(need.k, need.locations))
+    hand.record_cards(Reshuffled(need.k, need.locations))
     # CC-10: down to everyone without a burn. CC-11: one for everybody instead.
-    _need_cards(hand, [(None, Face.COMMUNITY)] if community else [(hand.seats[i], Face.DOWN) for i in players])
+    hand.awaits = community_place(hand.stub.k) if community else places_for(hand.stub.k, 0, seats, (Face.DOWN,))
 
 
 # --- betting
@@ -358,89 +381,93 @@ def _take_shuffle(hand: Hand, need: NeedShuffle) -> None:
 
 def _open_round(hand: Hand) -> None:
     betting = hand.betting
+    rules = hand.rules
     street = hand.streets[hand.street]
-    if hand.rules.form is Form.FIVE_CARD_DRAW:
-        sizes = draw.bet_sizes(hand.rules, hand.stakes, street)
-        if hand.street == 0:
-            first = draw.speaks_first(hand.big_blinds, len(hand.seats))
-            betting.open_on_blinds(sizes)
-        else:
-            first = 0
-            betting.open_round(sizes)
+    if rules.form is Form.FIVE_CARD_DRAW:
+        first = draw.speaks_first(hand.big_blinds, len(hand.seats)) if hand.street == 0 else 0
     elif hand.street == 0:
-        first = hand.low_card = stud.brings_in(hand.rules, {i: cards[0] for i, cards in enumerate(hand.up)})
-        betting.open_third_street()
+        first = hand.low_card = stud.brings_in(rules, [cards[0] for cards in hand.up])
         hand.bring_in_due = True
     else:
-        shared = hand.community if hand.rules.community_card_counts_for_first_to_act else ()
-        boards = {i: hand.up[i] + shared for i in betting.players_in()}
-        first = stud.first_on(hand.street, hand.rules, boards, before=hand.first_to_act)
-        betting.open_round(stud.bet_sizes(hand.rules, hand.stakes, hand.street, boards))
-    while not betting.still_in[first]:
+        shared = hand.community if rules.community_card_counts_for_first_to_act else ()
+        boards = {i: hand.up[i] + shared for i in betting.inside}
+        first = stud.first_on(hand.street, rules, boards, before=hand.first_to_act)
+    while first not in betting.inside:
         first = (first + 1) % len(hand.seats)
     hand.first_to_act = first
+    if rules.form is Form.FIVE_CARD_DRAW:
+        sizes = draw.bet_sizes(rules, hand.stakes, street)
+        if hand.street == 0:
+            betting.open_on_blinds(sizes, first)
+        else:
+            betting.open_round(sizes, first)
+    elif hand.street == 0:
+        betting.open_third_street(first)
+    else:
+        betting.open_round(_stud_bet_sizes(hand), first)
     hand.record(RoundOpened(street.name, hand.seats[first]))
-    _next_turn(hand, first)
+    _next_turn(hand)
 
 
-def _next_turn(hand: Hand, start: int) -> None:
+def _stud_bet_sizes(hand: Hand) -> tuple[int, ...]:
+    return stud.bet_sizes(hand.rules, hand.stakes, hand.street, [hand.up[i] for i in hand.betting.inside])
+
+
+def _next_turn(hand: Hand) -> None:
     """Ask the next player, carrying out folds that were kept for his turn (P7-6), or end the round."""
     betting = hand.betting
-    while len(betting.players_in()) > 1:
-        i = betting.next_to_act(start)
+    while len(betting.inside) > 1:
+        i = betting.next_to_act()
         if i is None:
             _end_round(hand)
             return
         if i not in hand.kept_folds:
-            hand.awaits = NeedAction(hand.seats[i], hand.street_name, _choices(hand, i))
+            hand.awaits = NeedAction(hand.seats[i], hand.streets[hand.street].name, _choices(hand, i))
             return
         if hand.bring_in_due and i == hand.low_card:
             _bring_in(hand, i)
         else:
             _fold(hand, i)
-        start = i + 1
     _end_uncalled(hand)
 
 
 def _choices(hand: Hand, i: int) -> tuple[Choice, ...]:
     betting = hand.betting
     if not hand.bring_in_due:
-        return tuple(betting.choices(i))
+        return betting.choices(i)
     # AL-1: whoever stands in for a low card that is all-in may fold; its owner may not (AL-14).
     to = min(hand.stakes.bring_in, betting.stacks[i])
-    full = betting.raises(i) if hand.rules.may_open_for_full_bet else []
+    full = betting.raises(i) if hand.rules.may_open_for_full_bet else ()
     return (*([FOLD] if i != hand.low_card else []), Choice(Act.BRING_IN, to, to, to), *full)
 
 
 def _act(hand: Hand, i: int, act: Act, to: int) -> None:
     betting = hand.betting
-    match act:
-        case Act.FOLD:
-            _fold(hand, i)
-        case Act.BRING_IN:
-            _bring_in(hand, i)
-        case Act.CHECK:
-            betting.check(i)
-            _record_act(hand, i, act, 0)
-        case Act.CALL:
-            _record_act(hand, i, act, betting.call(i))
-        case _:
-            hand.bring_in_due = False
-            _record_act(hand, i, act, betting.raise_to(i, to))
-    _next_turn(hand, i + 1)
+    if act is Act.CHECK:
+        betting.check(i)
+        _record_act(hand, i, act, 0)
+    elif act is Act.CALL:
+        _record_act(hand, i, act, betting.call(i))
+    elif act is Act.FOLD:
+        _fold(hand, i)
+    elif act is Act.BRING_IN:
+        _bring_in(hand, i)
+    else:
+        hand.bring_in_due = False
+        _record_act(hand, i, act, betting.raise_to(i, to))
+    _next_turn(hand)
 
 
 def _record_act(hand: Hand, i: int, act: Act, adds: int) -> None:
     betting = hand.betting
-    all_in = betting.stacks[i] == 0 and adds > 0
-    hand.record(Acted(hand.street_name, hand.seats[i], act, adds, betting.bets[i], all_in))
+    all_in = adds > 0 and betting.stacks[i] == 0
+    hand.record_chips(Acted(hand.streets[hand.street].name, hand.seats[i], act, adds, betting.bets[i], all_in))
 
 
 def _fold(hand: Hand, i: int) -> None:
     hand.betting.fold(i)
     if hand.street == stud.FOURTH and not hand.rules.open_pair_outlives_fold and len(hand.betting.sizes) > 1:
-        boards = {j: hand.up[j] for j in hand.betting.players_in()}
-        hand.betting.sizes = stud.bet_sizes(hand.rules, hand.stakes, hand.street, boards)
+        hand.betting.sizes = _stud_bet_sizes(hand)
     _record_act(hand, i, Act.FOLD, 0)
 
 
@@ -453,7 +480,7 @@ def _end_round(hand: Hand) -> None:
     _give_back(hand)
     hand.bring_in_due = False
     if hand.rules.form is Form.FIVE_CARD_DRAW and hand.street == 0 and not hand.draws_left:
-        hand.draws_left = tuple(hand.betting.players_in())
+        hand.draws_left = tuple(hand.betting.inside)
         _ask_to_draw(hand)
     elif hand.street + 1 < len(hand.streets):
         hand.street += 1
@@ -465,7 +492,7 @@ def _end_round(hand: Hand) -> None:
 def _give_back(hand: Hand) -> None:
     back = hand.betting.close_round()
     if back is not None:
-        hand.record(Returned(hand.seats[back[0]], back[1]))
+        hand.record_chips(Returned(hand.seats[back[0]], back[1]))
 
 
 # --- the draw
@@ -477,7 +504,7 @@ def _ask_to_draw(hand: Hand) -> None:
         _open_round(hand)
         return
     i = hand.draws_left[0]
-    choices = (Choice(Act.STAND_PAT), Choice(Act.DISCARD, 1, hand.rules.most_discards))
+    choices = (STAND_PAT, Choice(Act.DISCARD, 1, hand.rules.most_discards))
     hand.awaits = NeedAction(hand.seats[i], draw.DRAW, choices)
 
 
@@ -497,7 +524,8 @@ def _go_on_drawing(hand: Hand) -> None:
         hand.draws_left = hand.draws_left[1:]
         _ask_to_draw(hand)
     elif hand.stub.left:
-        _need_cards(hand, [(hand.seats[i], Face.DOWN)] * min(hand.to_draw, hand.stub.left))
+        count = min(hand.to_draw, hand.stub.left)
+        hand.awaits = places_for(hand.stub.k, hand.stub.place, (hand.seats[i],), (Face.DOWN,) * count)
     else:
         _need_shuffle(hand, draw.reshuffled_discards(hand.discards, i))
 
@@ -510,8 +538,8 @@ def _end_uncalled(hand: Hand) -> None:
     first_round = hand.street == 0 and not hand.draws_left
     _give_back(hand)
     betting = hand.betting
-    (winner,) = betting.players_in()
-    pots = layers(betting.paid, betting.dead, betting.still_in)
+    (winner,) = betting.inside
+    pots = layers(betting.paid, betting.dead, betting.inside)
     assert len(pots) == 1, "a lone player's pot has no layers"
     hands = {winner: hand.down[winner] + hand.up[winner]}
     settlement = settle(
@@ -524,13 +552,13 @@ def _show_down(hand: Hand) -> None:
     betting = hand.betting
     for i in sorted(hand.kept_folds):
         # His turn never came because there was nothing left to bet.
-        if betting.still_in[i] and len(betting.players_in()) > 1:
+        if i in betting.active and len(betting.inside) > 1:
             _fold(hand, i)
-    if len(betting.players_in()) == 1:
+    if len(betting.inside) == 1:
         _end_uncalled(hand)
         return
-    pots = layers(betting.paid, betting.dead, betting.still_in)
-    hands = {i: hand.down[i] + hand.up[i] + hand.community for i in betting.players_in()}
+    pots = layers(betting.paid, betting.dead, betting.inside)
+    hands = {i: hand.down[i] + hand.up[i] + hand.community for i in betting.inside}
     rankings = hand.rules.rankings(hand.deck_size)
     _pay(
         hand,
@@ -548,28 +576,32 @@ def _show_down(hand: Hand) -> None:
 
 def _pay(hand: Hand, settlement: Settlement) -> None:
     """Show what must be shown and move the money at once (AL-19); then ask those who may keep their cards down."""
+    betting = hand.betting
     for i in settlement.must_show:
         hand.record(Shown(hand.seats[i], hand.down[i] + hand.up[i]))
-    paid = [award.amount for award in settlement.awards]
-    assert sum(paid) + sum(settlement.rakes) == hand.betting.in_the_middle, "the pots are what was paid"
-    for award in settlement.awards:
-        hand.betting.stacks[award.position] += award.amount
-    hand.raked = sum(settlement.rakes)
     hand.settlement = settlement
+    middle = betting.in_the_middle
+    betting.paid = [0] * len(hand.seats)
+    betting.dead = [0] * len(hand.seats)
+    hand.in_payment = middle
     for index, amount in enumerate(settlement.rakes):
         if amount:
-            hand.record(Raked(settlement.pots[index].name(index), amount))
+            hand.in_payment -= amount
+            hand.raked += amount
+            hand.record_chips(Raked(settlement.pots[index].name(index), amount))
     for award in settlement.awards:
+        hand.in_payment -= award.amount
+        betting.stacks[award.position] += award.amount
         pot = settlement.pots[award.pot].name(award.pot)
-        hand.record(Won(hand.seats[award.position], pot, award.side, award.amount))
+        hand.record_chips(Won(hand.seats[award.position], pot, award.side, award.amount))
+    assert hand.in_payment == 0, "every chip of the pots is paid"
     hand.may_muck = settlement.may_muck
     _ask_to_show(hand)
 
 
 def _ask_to_show(hand: Hand) -> None:
     if hand.may_muck:
-        choices = (Choice(Act.SHOW), Choice(Act.MUCK))
-        hand.awaits = NeedAction(hand.seats[hand.may_muck[0]], SHOWDOWN, choices)
+        hand.awaits = NeedAction(hand.seats[hand.may_muck[0]], SHOWDOWN, SHOW_OR_MUCK)
     else:
         hand.awaits = None
 

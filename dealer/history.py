@@ -108,8 +108,8 @@ def open_locations(hand: Hand, viewer: Viewer) -> set[Location] | None:
                 seen.update(hand.where[card] for card in cards)
             case _:
                 pass
-    if hand.over and hand.settlement is not None and viewer in hand.seats and len(hand.betting.players_in()) > 1:
-        for i in hand.betting.players_in():
+    if hand.over and hand.settlement is not None and viewer in hand.seats and len(hand.betting.inside) > 1:
+        for i in hand.betting.inside:
             seen.update(hand.where[card] for card in hand.down[i])
     return seen
 
@@ -208,7 +208,7 @@ def _next(hand: Hand, events: Sequence[Mapping[str, Any]], deck_size: int) -> Ha
         case "acted":
             return apply(hand, Action(event["seat"], Act(event["act"]), event.get("to")))
         case "discarded":
-            i = hand.seats.index(event["seat"])
+            i = hand.position[event["seat"]]
             at = {hand.where[card]: card for card in hand.down[i]}
             cards = tuple(at[Location(k, p)] for k, p in event.get("discards", ()))
             return apply(hand, Action(event["seat"], Act.DISCARD if cards else Act.STAND_PAT, cards=cards))

@@ -18,22 +18,21 @@ class Layer(NamedTuple):
         return "main" if index == 0 else f"side-{index}"
 
 
-def layers(paid: Sequence[int], dead: Sequence[int], still_in: Sequence[bool]) -> list[Layer]:
-    """Return the pots, main pot first.
+def layers(paid: Sequence[int], dead: Sequence[int], inside: Sequence[int]) -> list[Layer]:
+    """Return the pots, main pot first; ``inside`` are the positions that have not folded.
 
     Each level that somebody still in has paid closes a layer (P7-7, AL-10). Layers whose members would be the same are
     one, and what only folded players paid goes to the pot below (AL-20). Dead money is in the main pot.
     """
-    levels = sorted({amount for amount, is_in in zip(paid, still_in, strict=True) if is_in and amount > 0}) or [0]
+    levels = sorted({paid[i] for i in inside})
     pots: list[Layer] = []
     below = 0
     for level in levels:
         top = level if level < levels[-1] else max(paid)
-        total = sum([min(amount, top) - min(amount, below) for amount in paid])
+        total = sum([min(amount, top) - below for amount in paid if amount > below])
         if not pots:
             total += sum(dead)
-        members = tuple(i for i, amount in enumerate(paid) if still_in[i] and amount >= level)
-        pots.append(Layer(total, members))
+        pots.append(Layer(total, tuple([i for i in inside if paid[i] >= level])))
         below = level
     return pots
 

@@ -281,9 +281,9 @@ class _Record:
 
     def _unseen(self, hand: Hand) -> dict[int, list[int]]:
         """Return, for positions at a showdown, the cards in their hands that the record does not name."""
-        if hand.settlement is None or len(hand.betting.players_in()) == 1:
+        if hand.settlement is None or len(hand.betting.inside) == 1:
             return {}
-        held = {i: [*hand.down[i], *hand.up[i]] for i in hand.betting.players_in()}
+        held = {i: [*hand.down[i], *hand.up[i]] for i in hand.betting.inside}
         return {i: unseen for i, cards in held.items() if (unseen := [c for c in cards if c not in self.named])}
 
     def _unshown_hand_won(self, hand: Hand) -> bool:
@@ -303,7 +303,7 @@ class _Record:
         pool = [card for card in range(52) if card not in self.named]
         known = {
             i: [c for c in (*hand.down[i], *hand.up[i], *hand.community) if c in self.named]
-            for i in hand.betting.players_in()
+            for i in hand.betting.inside
         }
         outcomes = set()
         for fill in self._fills(pool, wanted):

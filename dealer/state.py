@@ -3,6 +3,7 @@
 Players are *positions* 0..n-1 clockwise from the dealer's left inside, and seat numbers to the outside.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from dealer import draw, stud
@@ -27,14 +28,35 @@ class Place(NamedTuple):
 
 
 class NeedCards(NamedTuple):
-    """The next places of shuffle ``k``, in dealing order. `supply` wants the cards of all but the burns."""
+    """The next places of shuffle ``k``, in dealing order; ``opened`` are those that are not burned, ascending."""
 
     k: int
     places: tuple[Place, ...]
+    opened: tuple[int, ...]
 
     def to_open(self) -> tuple[int, ...]:
-        """Return the places to open, ascending."""
-        return tuple(place.p for place in self.places if place.face is not Face.BURN)
+        """Return the places to open, ascending: `supply` wants their cards in this order."""
+        return self.opened
+
+
+@lru_cache(maxsize=4096)
+def places_for(
+    k: int, first: int, seats: tuple[int, ...], faces: tuple[Face, ...], *, at_a_time: int = 1, burn: bool = False
+) -> NeedCards:
+    """Return the request for a round of cards to ``seats`` from place ``first`` on, so many at a time to each.
+
+    The same seats are dealt the same way hand after hand, so requests are kept.
+    """
+    to: list[tuple[int | None, Face]] = [(None, Face.BURN)] if burn else []
+    for n in range(0, len(faces), at_a_time):
+        to += [(seat, face) for seat in seats for face in faces[n : n + at_a_time]]
+    places = tuple(Place(first + n, seat, face) for n, (seat, face) in enumerate(to))
+    return NeedCards(k, places, tuple(place.p for place in places if place.face is not Face.BURN))
+
+
+def community_place(k: int) -> NeedCards:
+    """Return the request for one card for everybody, the first of shuffle ``k`` (CC-11)."""
+    return NeedCards(k, (Place(0, None, Face.COMMUNITY),), (0,))
 
 
 class NeedShuffle(NamedTuple):
@@ -58,6 +80,8 @@ class Hand:
     rules: HouseRules
     stakes: Stakes
     seats: tuple[int, ...]
+    position: dict[int, int]
+    chips: int
     start_stacks: tuple[int, ...]
     deck_size: int
     button: int
@@ -81,6 +105,7 @@ class Hand:
     kept_folds: frozenset[int]
     may_muck: tuple[int, ...]
     settlement: Settlement | None
+    in_payment: int
     raked: int
     awaits: NeedCards | NeedShuffle | NeedAction | None
     events: list[Event]
@@ -99,17 +124,17 @@ class Hand:
 
     def stack(self, seat: int) -> int:
         """Return the chips in front of a seat that are not bet."""
-        return self.betting.stacks[self.seats.index(seat)]
+        return self.betting.stacks[self.position[seat]]
 
     def cards(self, seat: int) -> tuple[int, ...]:
         """Return all cards of a seat, down cards first; a community card is not among them."""
-        i = self.seats.index(seat)
+        i = self.position[seat]
         return self.down[i] + self.up[i]
 
     def pots(self) -> list[tuple[str, int, tuple[int, ...]]]:
         """Return the pots as they stand, main pot first: name, total, seats that may win it."""
         betting = self.betting
-        pots = self.settlement.pots if self.settlement else layers(betting.paid, betting.dead, betting.still_in)
+        pots = self.settlement.pots if self.settlement else layers(betting.paid, betting.dead, betting.inside)
         return [(pot.name(n), pot.total, tuple(self.seats[i] for i in pot.members)) for n, pot in enumerate(pots)]
 
     def net(self) -> dict[int, int]:
@@ -129,11 +154,19 @@ class Hand:
         return new
 
     def record(self, event: Event) -> None:
-        """Note an event, then count chips and cards: an impossible sum means that the engine is wrong, so it stops."""
+        """Note an event that moves neither chips nor cards."""
+        self.events.append(event)
+
+    def record_chips(self, event: Event) -> None:
+        """Note an event and count all chips: a wrong sum means that the engine is wrong, so it stops."""
         self.events.append(event)
         betting = self.betting
-        middle = 0 if self.settlement else sum(betting.paid) + sum(betting.dead)
-        assert sum(betting.stacks) + middle + self.raked == sum(self.start_stacks), "a chip appeared or vanished"
-        stub = self.stub
-        counted = len(self.where) + len(self.burns) + stub.left + stub.set_aside
+        counted = sum(betting.stacks) + sum(betting.paid) + sum(betting.dead) + self.in_payment + self.raked
+        assert counted == self.chips, "a chip appeared or vanished"
+
+    def record_cards(self, event: Event) -> None:
+        """Note an event and count all cards: each is in the stub, burned, set aside or at one known location."""
+        self.events.append(event)
+        size, _, place, set_aside = self.stub
+        counted = len(self.where) + len(self.burns) + size - place + set_aside
         assert counted == self.deck_size, "a card appeared or vanished"

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from dealer.house_rules import Board, EqualBoards, HouseRules, OpenPair, SeventhStreetFirst, Stakes
@@ -40,20 +41,20 @@ FOURTH: Final = 1
 SEVENTH: Final = 4
 
 
-def brings_in(rules: HouseRules, door_cards: Mapping[int, int]) -> int:
+def brings_in(rules: HouseRules, door_cards: Sequence[int]) -> int:
     """Return the position whose door card brings in; equal ranks go by suit (CC-3, P7-2, LS-3)."""
-    suit = {s: rules.suits_low_to_high.index("cdhs"[s]) for s in range(4)}
     match rules.board:
         case Board.LOW_CARD_BRINGS_IN:
-            return min(door_cards, key=lambda i: (door_cards[i] >> 2, suit[door_cards[i] & 3]))
+            return min(range(len(door_cards)), key=lambda i: by_suit(rules, door_cards[i]))
         case Board.HIGH_CARD_BRINGS_IN:
-            return max(door_cards, key=lambda i: (low_rank(door_cards[i]), suit[door_cards[i] & 3]))
+            return max(range(len(door_cards)), key=lambda i: (low_rank(door_cards[i]), by_suit(rules, door_cards[i])))
 
 
 BoardValue = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-def board_value(ranks: Sequence[int]) -> BoardValue:
+@lru_cache(maxsize=1 << 16)
+def board_value(ranks: tuple[int, ...]) -> BoardValue:
     """Return what upcards are compared by: how they pair, then the ranks; straights and flushes do not count (AL-6)."""
     groups = sorted(((count, rank) for rank, count in Counter(ranks).items()), reverse=True)
     return tuple(count for count, _ in groups), tuple(rank for _, rank in groups)
@@ -63,12 +64,14 @@ def speaks_first(rules: HouseRules, boards: Mapping[int, Sequence[int]]) -> int:
     """Return the position with the best board of upcards (the lowest, where the high card brings in)."""
     match rules.board:
         case Board.LOW_CARD_BRINGS_IN:
-            values = {i: board_value([card >> 2 for card in cards]) for i, cards in boards.items()}
+            values = {i: board_value(tuple([card >> 2 for card in cards])) for i, cards in boards.items()}
             best = max(values.values())
         case Board.HIGH_CARD_BRINGS_IN:
-            values = {i: board_value([low_rank(card) for card in cards]) for i, cards in boards.items()}
+            values = {i: board_value(tuple([low_rank(card) for card in cards])) for i, cards in boards.items()}
             best = min(values.values())
     equal = [i for i in boards if values[i] == best]
+    if len(equal) == 1:
+        return equal[0]
     match rules.equal_boards:
         case EqualBoards.NEAREST_DEALERS_LEFT:
             return min(equal)
@@ -90,17 +93,16 @@ def by_suit(rules: HouseRules, card: int) -> tuple[int, int]:
     return card >> 2, rules.suits_low_to_high.index("cdhs"[card & 3])
 
 
-def bet_sizes(rules: HouseRules, stakes: Stakes, street: int, boards: Mapping[int, Sequence[int]]) -> tuple[int, ...]:
+def bet_sizes(rules: HouseRules, stakes: Stakes, street: int, boards: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """Return what a bet or raise may be on a street from fourth on, small one first (CC-6, P7-4, LS-6)."""
     if STREETS[street].big_bets:
         return (stakes.big_bet,)
     match rules.open_pair_on_fourth:
-        case OpenPair.SMALL_OR_BIG_BET if any(
-            len({card >> 2 for card in cards}) < len(cards) for cards in boards.values()
-        ):
-            return (stakes.small_bet, stakes.big_bet)
-        case _:
+        case OpenPair.NOTHING:
             return (stakes.small_bet,)
+        case OpenPair.SMALL_OR_BIG_BET:
+            pair = any(len({card >> 2 for card in cards}) < len(cards) for cards in boards)
+            return (stakes.small_bet, stakes.big_bet) if pair else (stakes.small_bet,)
 
 
 class River(Enum):

@@ -72,7 +72,7 @@ def test_timeouts_kept_folds_and_void_hands_replay_too() -> None:
                 if (
                     rng.random() < 0.1
                     and hand.settlement is None
-                    and hand.betting.can_act(i)
+                    and i in hand.betting.active
                     and i not in hand.kept_folds
                 ):
                     hand = apply(hand, Action(hand.seats[i], Act.FOLD))
@@ -105,7 +105,7 @@ def secrets(hand: Hand, viewer: Viewer) -> set[Location]:
         down, up = cards
         uncovered |= {hand.where[card] for card in up}
         i = hand.seats.index(seat)
-        at_showdown = hand.over and sum(hand.betting.still_in) > 1 and hand.betting.still_in[i]
+        at_showdown = hand.over and len(hand.betting.inside) > 1 and i in hand.betting.inside
         shown = any(event["event"] == "shown" and event["seat"] == seat for event in visible_events(hand, Reader.HOUSE))
         if seat == viewer or shown or (at_showdown and viewer in hand.seats):
             uncovered |= {hand.where[card] for card in down}

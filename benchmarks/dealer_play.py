@@ -1,0 +1,177 @@
+"""B5 and B6: hands per second of processor time, our engine against PokerKit.
+
+B5 is Seven Card Stud, six players called down; B6 no-limit five-card draw, five players at random: any legal kind of
+act with equal chance, folding only when facing a bet, a raise of any legal size, zero to three discards. Ours keeps the
+full event log and counts chips and cards as it goes; PokerKit runs with all its automations. Both deal a fresh random
+deck each hand.
+"""
+
+import random
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+
+from pokerkit import (
+    Automation,
+    BettingStructure,
+    Deck,
+    FixedLimitSevenCardStud,
+    Mode,
+    Opening,
+    StandardHighHand,
+    State,
+    Street,
+)
+
+from benchmarks.ratio import Bar
+from dealer.actions import Act, Action
+from dealer.cards import of_item
+from dealer.hand import act, deal, reshuffle, start
+from dealer.house_rules import Stakes, Structure
+from dealer.rooms.recorded import FIVE_CARD_DRAW, STUD
+from dealer.state import SHOWDOWN, Hand, NeedAction, NeedCards, NeedShuffle
+
+STUD_BAR = Bar("B5", "stud, 6 players called down: hands per CPU second, ours / PokerKit", 30, 80)
+DRAW_BAR = Bar("B6", "no-limit draw, 5 players at random: hands per CPU second, ours / PokerKit", 10, 30)
+ROUNDS = 7
+CHIPS = 1000
+STUD_STAKES = Stakes(name="10/20", ante=1, bring_in=2, small_bet=10, big_bet=20)
+DRAW_STAKES = Stakes(name="5/10", structure=Structure.NO_LIMIT, small_blind=5, big_blind=10)
+PASSIVE = frozenset({Act.CHECK, Act.CALL, Act.BRING_IN, Act.MUCK})
+
+OneHand = Callable[[random.Random], object]
+
+
+def play(hand: Hand, rng: random.Random, choose: Callable[[Hand, NeedAction], Action]) -> None:
+    """Play a hand to its end in place; the shoe is opened street by street, as at a table."""
+    size = hand.deck_size
+    shuffles = [rng.sample(range(size), size)]
+    while (need := hand.awaits) is not None:
+        if isinstance(need, NeedAction):
+            act(hand, choose(hand, need))
+        elif isinstance(need, NeedCards):
+            shuffle = shuffles[need.k]
+            deal(hand, [of_item(shuffle[p], size) for p in need.opened])
+        else:
+            assert isinstance(need, NeedShuffle)
+            shuffles.append(rng.sample([shuffles[k][p] for k, p in need.locations], len(need.locations)))
+            reshuffle(hand)
+
+
+def our_stud(rng: random.Random) -> None:
+    """Check or call every bet."""
+
+    def choose(_hand: Hand, need: NeedAction) -> Action:
+        for choice in need.choices:
+            if choice.act in PASSIVE:
+                return Action(need.seat, choice.act)
+        raise AssertionError("checking, calling or mucking is always possible")
+
+    hand = start(STUD, STUD_STAKES, [(seat, CHIPS) for seat in range(1, 7)])
+    play(hand, rng, choose)
+    assert sum(hand.betting.stacks) == 6 * CHIPS
+
+
+def their_stud(_rng: random.Random) -> None:
+    """Check or call every bet in PokerKit."""
+    state = FixedLimitSevenCardStud.create_state(tuple(Automation), True, 1, 2, 10, 20, CHIPS, 6)
+    while state.status:
+        if state.can_post_bring_in():
+            state.post_bring_in()
+        else:
+            state.check_or_call()
+    assert sum(state.stacks) == 6 * CHIPS
+
+
+def our_draw(rng: random.Random) -> None:
+    """Act at random."""
+
+    def choose(hand: Hand, need: NeedAction) -> Action:
+        seat, street, choices = need
+        if street == SHOWDOWN:
+            return Action(seat, Act.MUCK)
+        if street == "draw":
+            cards = tuple(rng.sample(hand.cards(seat), rng.randint(0, 3)))
+            return Action(seat, Act.DISCARD if cards else Act.STAND_PAT, cards=cards)
+        choice = rng.choice(choices[1:] if choices[1].act is Act.CHECK else choices)
+        if choice.highest > choice.lowest:
+            return Action(seat, choice.act, rng.randint(choice.lowest, choice.highest))
+        return Action(seat, choice.act)
+
+    hand = start(FIVE_CARD_DRAW, DRAW_STAKES, [(seat, CHIPS) for seat in range(1, 6)], button=5)
+    play(hand, rng, choose)
+    assert sum(hand.betting.stacks) == 5 * CHIPS
+
+
+def their_draw(rng: random.Random) -> None:
+    """Act at random in PokerKit."""
+    state = State(
+        tuple(Automation),
+        Deck.STANDARD,
+        (StandardHighHand,),
+        (
+            Street(False, (False,) * 5, 0, False, Opening.POSITION, 10, None),
+            Street(True, (), 0, True, Opening.POSITION, 10, None),
+        ),
+        BettingStructure.NO_LIMIT,
+        True,
+        0,
+        (5, 10),
+        0,
+        CHIPS,
+        5,
+        mode=Mode.CASH_GAME,
+    )
+    while state.status:
+        i = state.stand_patter_or_discarder_index
+        if i is not None:
+            state.stand_pat_or_discard(rng.sample(list(state.hole_cards[i]), rng.randint(0, 3)))
+            continue
+        kinds = ["call"]
+        if state.checking_or_calling_amount:
+            kinds.append("fold")
+        lowest = state.min_completion_betting_or_raising_to_amount
+        highest = state.max_completion_betting_or_raising_to_amount
+        if lowest is not None and highest is not None:
+            kinds.append("raise")
+        match rng.choice(kinds):
+            case "call":
+                state.check_or_call()
+            case "fold":
+                state.fold()
+            case _:
+                assert lowest is not None
+                assert highest is not None
+                state.complete_bet_or_raise_to(rng.randint(lowest, highest))
+    assert sum(state.stacks) == 5 * CHIPS
+
+
+def rate(one_hand: OneHand, hands: int, rng: random.Random) -> float:
+    """Return hands per second of processor time."""
+    begun = time.process_time()
+    for _ in range(hands):
+        one_hand(rng)
+    return hands / (time.process_time() - begun)
+
+
+def compare(bar: Bar, ours: OneHand, theirs: OneHand, *, our_hands: int, their_hands: int) -> None:
+    """Time both in turns, so that what else the machine does weighs on both, and print the ratio."""
+    rng = random.Random(5)
+    rate(ours, our_hands // 5, rng)
+    rate(theirs, their_hands // 5, rng)
+    rounds = [(rate(ours, our_hands, rng), rate(theirs, their_hands, rng)) for _ in range(ROUNDS)]
+    medians = [statistics.median(rates) for rates in zip(*rounds, strict=True)]
+    bar.report([our / their for our, their in rounds], f"ours {medians[0]:,.0f}, PokerKit {medians[1]:,.0f}")
+
+
+def main() -> None:
+    """Print both ratios."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PokerKit warns when it folds a hand that could check
+        compare(STUD_BAR, our_stud, their_stud, our_hands=600, their_hands=30)
+        compare(DRAW_BAR, our_draw, their_draw, our_hands=2000, their_hands=200)
+
+
+if __name__ == "__main__":
+    main()
