@@ -7,14 +7,13 @@ every tree of merges and every number of workers ends in the same state, byte fo
 """
 
 from collections.abc import Mapping
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
 from stats_tests.result import Result
 
-Items = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint64]
+Items = NDArray[Any]
 """A chunk of the sample.
 
 BITS: one-dimensional ``uint8``, eight bits a byte, most significant bit first. NUMBERS: one-dimensional ``uint64``,

@@ -84,7 +84,9 @@ def longest_increasing_subsequence(decks: Decks) -> NDArray[np.int64]:
     Patience sorting (Schensted) of all decks at once: pile k holds the lowest card that ends an increasing
     subsequence of length k + 1; a card goes on the first pile that is not lower.
     """
-    rows = by_position(decks[:, :LARGEST_TABULATED])
+    # The largest value of the type marks an empty pile, so it must not be a card.
+    item_type = np.uint8 if decks.shape[1] <= 255 else np.uint16
+    rows = by_position(decks[:, :LARGEST_TABULATED].astype(item_type))
     n, count = rows.shape
     columns = np.arange(count)
     empty = np.iinfo(rows.dtype).max
