@@ -14,6 +14,7 @@ from scipy import special
 
 from stats_tests.accumulator import Items, State, StateValue
 from stats_tests.bits import min_entropy, tails
+from stats_tests.bits.per_sequence import UNJUDGED
 from stats_tests.catalogue import Entry, Kind, Setting
 from stats_tests.result import Result, not_applicable
 from stats_tests.windows import Counts, Statistic, WindowCounts
@@ -49,7 +50,7 @@ def _observe_repetitions(chunk: NDArray[np.uint8]) -> Counts:
 def _judge_repetitions(counts: Counts, windows: int) -> tuple[Result, ...]:
     cutoff = repetition_cutoff(SYMBOL_BITS)
     if not windows:
-        return (not_applicable(REPETITION, "Poisson", f"less than {cutoff} bytes"),)
+        return (not_applicable(REPETITION, UNJUDGED, f"less than {cutoff} bytes"),)
     return (_alarms(REPETITION, int(counts[0]), windows * 2.0 ** (-SYMBOL_BITS * (cutoff - 1)), cutoff, windows),)
 
 
@@ -62,7 +63,7 @@ def _observe_proportions(chunk: NDArray[np.uint8]) -> Counts:
 def _judge_proportions(counts: Counts, windows: int) -> tuple[Result, ...]:
     cutoff = proportion_cutoff(SYMBOL_BITS, PROPORTION_WINDOW)
     if not windows:
-        return (not_applicable(PROPORTION, "Poisson", f"less than {PROPORTION_WINDOW} bytes"),)
+        return (not_applicable(PROPORTION, UNJUDGED, f"less than {PROPORTION_WINDOW} bytes"),)
     # The first counts itself; the others equal it independently.
     chance = float(special.bdtrc(cutoff - 2, PROPORTION_WINDOW - 1, 2.0**-SYMBOL_BITS))
     return (_alarms(PROPORTION, int(counts[0]), windows * chance, cutoff, windows),)

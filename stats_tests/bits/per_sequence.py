@@ -22,6 +22,8 @@ from stats_tests.result import Category, Result, not_applicable
 from stats_tests.windows import Counts, Statistic
 
 STS: Final = "NIST SP 800-22 rev. 1a"
+UNJUDGED: Final = "not judged"
+"""The null distribution of a test that did not apply."""
 UNIT: Final = 1 << 24
 """Fixed-point one. A sum of logarithms is kept as an integer in this unit, so that its order cannot matter."""
 WHOLE: Final = ("",)
@@ -69,7 +71,7 @@ def whole_sequences(test: SequenceTest, bits: int) -> Statistic:
 
     def judge(counts: Counts, sequences: int) -> tuple[Result, ...]:
         if not sequences:
-            return (not_applicable(test.id, STS, f"no whole sequence of {bits} bits"),)
+            return (not_applicable(test.id, UNJUDGED, f"no whole sequence of {bits} bits"),)
         return test.judge(counts, sequences)
 
     return Statistic(cells=test.cells, observe=observe, judge=judge, span=octets, step=octets)
@@ -201,7 +203,7 @@ class SecondLevel:
     def _judge_part(self, test: str, row: Counts) -> Result:
         bins, passed, sequences = row[: self.BINS], int(row[self.BINS]), int(row[self.BINS + 1])
         if not sequences:
-            return not_applicable(test, STS, "applies to none of the sequences")
+            return not_applicable(test, UNJUDGED, "applies to none of the sequences")
         proportion_log_p = _binomial_at_most(passed, sequences, 1 - self.ALPHA)
         details: dict[str, int | float] = {
             "sequences": sequences,

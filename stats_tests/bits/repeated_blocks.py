@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from stats_tests.accumulator import Items, State, StateValue
 from stats_tests.bits import tails
+from stats_tests.bits.per_sequence import UNJUDGED
 from stats_tests.result import Result, not_applicable
 
 
@@ -59,7 +60,7 @@ class RepeatedBlocks:
         """Judge the number of kept blocks that came before."""
         blocks = max(0, self.end - self.start - self.BLOCK + 1)
         if not blocks:
-            return (not_applicable(self.ID, "Poisson", f"less than {self.BLOCK} bytes"),)
+            return (not_applicable(self.ID, UNJUDGED, f"less than {self.BLOCK} bytes"),)
         pairs = math.comb(blocks, 2)
         # A pair is kept and equal with probability 2^-128 x 2^-16.
         mean = pairs * 2.0 ** -(8 * self.BLOCK + self.MARK_BITS)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stats_tests.bits import tails
 from stats_tests.bits.linear_complexity import linear_complexity
 from stats_tests.bits.matrix_rank import rank_of, rank_probability
-from stats_tests.bits.per_sequence import chi_square, goodness_of_fit
+from stats_tests.bits.per_sequence import UNJUDGED, chi_square, goodness_of_fit
 from stats_tests.bits.repeated_blocks import RepeatedBlocks
 from stats_tests.catalogue import Entry, Kind, Setting
 from stats_tests.nulls import log_chi_square_tail
@@ -73,7 +73,7 @@ def judge_lanes(counts: Counts, windows: int) -> tuple[Result, ...]:
     """
     lanes = windows * len(LANES)
     if not lanes:
-        return (not_applicable(LANE_COMPLEXITY, "chi-square", f"less than {LANE_BITS} words"),)
+        return (not_applicable(LANE_COMPLEXITY, UNJUDGED, f"less than {LANE_BITS} words"),)
     distance, away = map(int, counts)
     statistic = 2 * (distance * math.log(4) - away * math.log(2))
     return (
@@ -103,7 +103,7 @@ def observe_ranks(chunk: NDArray[np.uint8]) -> Counts:
 def judge_ranks(counts: Counts, windows: int) -> tuple[Result, ...]:
     """Judge few matrices by Fisher's method, many by the chi-square of SP 800-22."""
     if not windows:
-        return (not_applicable(LARGE_RANK, "chi-square", f"no whole matrix of {LARGE_SIDE} x {LARGE_SIDE} bits"),)
+        return (not_applicable(LARGE_RANK, UNJUDGED, f"no whole matrix of {LARGE_SIDE} x {LARGE_SIDE} bits"),)
     exactly = [rank_probability(LARGE_SIDE, deficiency) for deficiency in range(MOST_DEFICIENT + 1)]
     details = {"matrices": windows, "rank_deficiency": int(counts @ np.arange(counts.size))}
     if windows >= FEWEST_FOR_CHI_SQUARE:
@@ -164,7 +164,7 @@ def judge_collisions(counts: Counts, windows: int) -> tuple[Result, ...]:
 def _poisson(test: str, count: int, mean: float, windows: int, lacking: str) -> Result:
     null = f"Poisson, mean {mean:.6g}"
     if not windows:
-        return not_applicable(test, "Poisson", lacking)
+        return not_applicable(test, UNJUDGED, lacking)
     return Result(
         test=test,
         null=null,
@@ -203,7 +203,7 @@ def judge_lags(counts: Counts, windows: int) -> tuple[Result, ...]:
     Each count is binomial with probability 1/2 and any two are uncorrelated.
     """
     if not windows:
-        return (not_applicable(AUTOCORRELATION, "chi-square", f"less than {LAGS // 8 + 1} bytes"),)
+        return (not_applicable(AUTOCORRELATION, UNJUDGED, f"less than {LAGS // 8 + 1} bytes"),)
     pairs = 8 * windows
     z = (2 * counts - pairs) / math.sqrt(pairs)
     worst = int(np.argmax(np.abs(z)))

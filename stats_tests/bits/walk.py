@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from stats_tests.bits import tails
-from stats_tests.bits.per_sequence import STS, fisher_cell, fisher_log_p, goodness_of_fit
+from stats_tests.bits.per_sequence import UNJUDGED, fisher_cell, fisher_log_p, goodness_of_fit
 from stats_tests.bits.sequence import Sequence
 from stats_tests.catalogue import Mode
 from stats_tests.nulls import log_two_sided_normal
@@ -56,10 +56,10 @@ class CumulativeSums:
         return tuple(
             Result(
                 test=self.id + part,
-                null="greatest distance of a walk; several sequences: Fisher's method",
+                null="greatest distance of a fair walk; several sequences: Fisher's method",
                 statistic=int(distance) / sequences,
                 log_p=fisher_log_p(int(cell), sequences),
-                details={"mean_distance": int(distance) / sequences},
+                details={"sequences": sequences},
             )
             for part, distance, cell in zip(self.parts, counts[:2], counts[2:], strict=True)
         )
@@ -115,28 +115,22 @@ def _published_log_p(distance: int, n: int) -> float:
     return math.log(min(p_value, 1.0)) if p_value > 0 else -math.inf
 
 
-@dataclass(frozen=True, slots=True)
-class _Cycles:
-    """The walk's cycles: from one return to zero to the next, the last one unfinished or not.
+def _fewest_cycles(n: int) -> float:
+    """Return below how many cycles the excursion tests do not apply (SP 800-22 2.14.4)."""
+    return max(FEWEST_CYCLES, 0.005 * math.sqrt(n))
 
-    The unfinished cycle counts as one, as NIST has it: stopping at the end of that cycle would be a stopping time, at
-    the last return it is not, and short cycles would be preferred.
-    """
 
-    n: int
-    mode: Mode
-
-    @property
-    def fewest(self) -> float:
-        """Below so many cycles the test does not apply (SP 800-22 2.14.4)."""
-        return max(FEWEST_CYCLES, 0.005 * math.sqrt(self.n))
-
-    def enough(self, cycles: int) -> bool:
-        """Does a single sequence take part? Only NIST leaves out sequences; choosing them would bias the rest."""
-        return self.mode is not Mode.NIST_COMPAT or cycles >= self.fewest
+def _takes_part(cycles: int, n: int, mode: Mode) -> bool:
+    """Is a sequence with so many cycles counted? Only NIST leaves out sequences; choosing them biases the rest."""
+    return mode is not Mode.NIST_COMPAT or cycles >= _fewest_cycles(n)
 
 
 def _cycles(sequence: Sequence) -> int:
+    """Count the walk's cycles, from one return to zero to the next.
+
+    The last one counts though it may be unfinished, as NIST has it: to stop at the end of that cycle would be a
+    stopping time, to stop at the last return is none and would prefer short cycles.
+    """
     walk = sequence.walk
     return int(np.count_nonzero(walk == 0)) + int(walk[-1] != 0)
 
@@ -160,7 +154,7 @@ class RandomExcursions:
     def observe(self, sequence: Sequence) -> Counts:
         """Count the cycles, and for each state the cycles by their number of visits, five and more taken together."""
         cycles = _cycles(sequence)
-        if not _Cycles(self.n, self.mode).enough(cycles):
+        if not _takes_part(cycles, self.n, self.mode):
             return np.zeros(self.cells, dtype=np.int64)
         farthest = EXCURSION_STATES[-1]
         near = sequence.walk[np.abs(sequence.walk) <= farthest]
@@ -174,9 +168,9 @@ class RandomExcursions:
     def judge(self, counts: Counts, sequences: int) -> tuple[Result, ...]:
         """Judge the counts of cycles for each state."""
         cycles, tables = int(counts[0]), counts[1:].reshape(len(EXCURSION_STATES), MOST_VISITS + 1)
-        reason = f"{cycles} cycles in {sequences} sequences, {_Cycles(self.n, self.mode).fewest:g} needed"
-        if cycles < _Cycles(self.n, self.mode).fewest:
-            return tuple(not_applicable(self.id + part, STS, reason) for part in self.parts)
+        if cycles < _fewest_cycles(self.n):
+            reason = f"{cycles} cycles in {sequences} sequences, {_fewest_cycles(self.n):g} needed"
+            return tuple(not_applicable(self.id + part, UNJUDGED, reason) for part in self.parts)
         published = self.mode is Mode.NIST_COMPAT
         labels = [*map(str, range(MOST_VISITS)), f">={MOST_VISITS}"]
         return tuple(
@@ -215,7 +209,7 @@ class RandomExcursionsVariant:
     def observe(self, sequence: Sequence) -> Counts:
         """Count the cycles and the visits to each state."""
         cycles = _cycles(sequence)
-        if not _Cycles(self.n, self.mode).enough(cycles):
+        if not _takes_part(cycles, self.n, self.mode):
             return np.zeros(self.cells, dtype=np.int64)
         farthest = VARIANT_STATES[-1]
         near = sequence.walk[np.abs(sequence.walk) <= farthest]
@@ -225,9 +219,9 @@ class RandomExcursionsVariant:
     def judge(self, counts: Counts, sequences: int) -> tuple[Result, ...]:
         """Judge the number of visits to each state."""
         cycles = int(counts[0])
-        reason = f"{cycles} cycles in {sequences} sequences, {_Cycles(self.n, self.mode).fewest:g} needed"
-        if cycles < _Cycles(self.n, self.mode).fewest:
-            return tuple(not_applicable(self.id + part, STS, reason) for part in self.parts)
+        if cycles < _fewest_cycles(self.n):
+            reason = f"{cycles} cycles in {sequences} sequences, {_fewest_cycles(self.n):g} needed"
+            return tuple(not_applicable(self.id + part, UNJUDGED, reason) for part in self.parts)
         results = []
         for part, state, visits in zip(self.parts, VARIANT_STATES, counts[1:].tolist(), strict=True):
             z = (visits - cycles) / math.sqrt(cycles * (4 * abs(state) - 2))
