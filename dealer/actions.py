@@ -1,13 +1,13 @@
 """What players may do, and the refusal when they try something else."""
 
 from collections.abc import Sequence
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple
 
 from dealer.cards import names
 
 
-class Act(Enum):
+class Act(StrEnum):
     """Everything a player can do in a hand."""
 
     FOLD = "fold"
@@ -57,7 +57,7 @@ class Choice(NamedTuple):
             case Act.DISCARD:
                 return f"discard {self.lowest}..{self.highest} cards"
             case _:
-                return str(self.act.value)
+                return self.act.value
 
 
 class IllegalAction(Exception):

@@ -5,6 +5,7 @@ methods, then acts until `next_to_act` finds nobody, then `close_round`. Two lev
 short all-in: ``level`` is what the others must call, ``full`` is the last complete bet, from which raises are measured.
 """
 
+import sys
 from collections.abc import Sequence
 
 from dealer.actions import Act, Choice
@@ -47,6 +48,7 @@ class Betting:
         self.rules = rules
         self.stakes = stakes
         self.fixed_limit = stakes.structure is Structure.FIXED_LIMIT
+        self.most_bets = rules.bets_a_round if self.fixed_limit else sys.maxsize
         self.stacks = list(stacks)
         # On this street; in the whole hand, antes included; dead money, which buys no part of a side pot.
         self.bets = [0] * players
@@ -88,10 +90,10 @@ class Betting:
 
     def owed(self, i: int) -> int:
         """Return the chips that call, more than he has perhaps. A lone opponent owes no more than the others bet."""
-        level = self.level
-        if len(self.active) == 1:
-            level = min(level, max([self.bets[j] for j in self.inside if j != i]))
-        return max(level - self.bets[i], 0)
+        owed = self.level - self.bets[i]
+        if owed > 0 and len(self.active) == 1:
+            owed = min(owed, max([self.bets[j] for j in self.inside if j != i]) - self.bets[i])
+        return max(0, owed)
 
     # --- forced bets
 
@@ -166,46 +168,51 @@ class Betting:
 
     def next_to_act(self) -> int | None:
         """Return whose turn it is, or None when the round is over: no one is asked who can neither gain nor lose."""
-        active = self.active
-        if len(active) <= 1 and not (active and self.owed(active[0])):
+        if not self.turns or (len(self.active) == 1 and not self.owed(self.turns[0])):
             return None
-        return self.turns[0] if self.turns else None
+        return self.turns[0]
 
     # --- what may be done
 
     def choices(self, i: int) -> tuple[Choice, ...]:
         """Return what the player whose turn it is may do (fold is legal when a check is free, AL-14)."""
-        owed = self.owed(i)
-        if not owed:
+        bet = self.bets[i]
+        if bet >= self.level:
             return (FOLD, CHECK, *self.raises(i))
-        adds = min(owed, self.stacks[i])
-        to = self.bets[i] + adds
-        return (FOLD, Choice(Act.CALL, to, to, adds), *self.raises(i))
+        adds = min(self.owed(i), self.stacks[i])
+        return (FOLD, Choice(Act.CALL, bet + adds, bet + adds, adds), *self.raises(i))
 
     def raises(self, i: int) -> tuple[Choice, ...]:
         """Return the bets, raises or completions open to the player, in fixed limit one for each size."""
-        bet = self.bets[i]
+        bets = self.bets
+        level = self.level
+        bet = bets[i]
         all_in = bet + self.stacks[i]
-        if not self.may_raise[i] or all_in <= self.level or self._is_capped() or not self._could_be_called(i):
+        if not self.may_raise[i] or all_in <= level or (self.bets_made >= self.most_bets and self._is_capped()):
             return ()
-        act = Act.COMPLETE if self.completing else Act.RAISE if self.level else Act.BET
+        most = max(bets)
+        for j in self.active:
+            if j != i and bets[j] + self.stacks[j] > most:
+                break
+        else:
+            return ()  # nobody is left who could call more
+        act = Act.COMPLETE if self.completing else Act.RAISE if level else Act.BET
+        least = self.sizes[0]
         if self.fixed_limit:
-            totals = [min(self.full + size, all_in) for size in self.sizes]
-            return tuple([Choice(act, to, to, to - bet) for to in dict.fromkeys(totals)])
+            to = min(self.full + least, all_in)
+            small = Choice(act, to, to, to - bet)
+            if len(self.sizes) == 1 or to == all_in:
+                return (small,)
+            to = min(self.full + self.sizes[1], all_in)
+            return (small, Choice(act, to, to, to - bet))
         highest = all_in
         if self.stakes.structure is Structure.POT_LIMIT:
             pot = sum(self.paid) + (sum(self.dead) if self.rules.pot_limit_counts_dead_money else 0)
-            highest = min(self.level + pot + self.level - bet, all_in)
-        lowest = min(self.level + self.sizes[0], highest)
+            highest = min(level + pot + level - bet, all_in)
+        lowest = min(level + least, highest)
         return (Choice(act, lowest, highest, lowest - bet),)
 
-    def _could_be_called(self, i: int) -> bool:
-        most = max(self.bets)
-        return any(j != i and self.bets[j] + self.stacks[j] > most for j in self.active)
-
     def _is_capped(self) -> bool:
-        if not self.fixed_limit or self.bets_made < self.rules.bets_a_round:
-            return False
         return (self.capped and self.rules.cap_outlives_folds) or not self._raising_is_free()
 
     def _raising_is_free(self) -> bool:
@@ -302,7 +309,7 @@ class Betting:
             self.completing = False
             self.sizes = (self.stakes.small_bet,)
         self.bets_made += 1
-        if self.bets_made >= self.rules.bets_a_round and not self._raising_is_free():
+        if self.bets_made >= self.most_bets and not self._raising_is_free():
             self.capped = True
 
     def protect(self, i: int) -> None:

@@ -1,8 +1,10 @@
 """What is five-card draw's own: its two rounds, the blinds' places, and where drawn cards come from."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
+from dealer.actions import Act, Choice
 from dealer.house_rules import HeadsUpButton, HouseRules, Stakes, Structure
 from dealer.stub import Location
 from dealer.stud import Face, Street
@@ -38,6 +40,12 @@ def bet_sizes(rules: HouseRules, stakes: Stakes, street: Street) -> tuple[int, .
             return (stakes.big_bet if street.big_bets and rules.big_bets_after_the_draw else stakes.small_bet,)
         case Structure.POT_LIMIT | Structure.NO_LIMIT:
             return (stakes.big_blind,)
+
+
+@lru_cache
+def choices(most: int) -> tuple[Choice, ...]:
+    """Return what a player may do on the draw: stand pat or throw away up to ``most`` cards (PK-4)."""
+    return (Choice(Act.STAND_PAT), Choice(Act.DISCARD, 1, most))
 
 
 def reshuffled_discards(discards: Sequence[tuple[Location, int]], drawing: int) -> tuple[Location, ...]:

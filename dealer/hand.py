@@ -36,12 +36,11 @@ from dealer.events import (
 )
 from dealer.house_rules import Form, HouseRules, Stakes, TimeOut
 from dealer.pot import layers
-from dealer.showdown import Settlement, settle
+from dealer.showdown import Settlement, settle, uncalled
 from dealer.state import SHOWDOWN, Hand, NeedAction, NeedCards, NeedShuffle, community_place, places_for
 from dealer.stub import Location, Stub
 from dealer.stud import Face
 
-STAND_PAT: Final = Choice(Act.STAND_PAT)
 SHOW_OR_MUCK: Final = (Choice(Act.SHOW), Choice(Act.MUCK))
 
 
@@ -83,7 +82,7 @@ def start(
     hand.chips = sum(hand.start_stacks)
     hand.deck_size = rules.deck_size(players)
     hand.streets = stud.STREETS if rules.form is Form.SEVEN_CARD_STUD else draw.STREETS
-    hand.street = hand.to_draw = hand.low_card = hand.first_to_act = hand.raked = hand.in_payment = 0
+    hand.street = hand.to_draw = hand.low_card = hand.first_to_act = hand.in_payment = 0
     hand.betting = Betting(rules, stakes, hand.start_stacks)
     hand.stub = Stub(hand.deck_size)
     hand.where = {}
@@ -234,15 +233,17 @@ def void(hand: Hand, reason: str) -> Hand:
 
 def _total(hand: Hand, need: NeedAction, action: Action) -> int:
     """Return the total that the act makes, taken from the only choice if the action does not say."""
-    offered = [choice for choice in need.choices if choice.act is action.act]
+    _, act, to, _ = action
+    offered = [choice for choice in need.choices if choice[0] is act]
     if not offered:
         raise _illegal(hand, action, "that is not possible now")
-    first = offered[0]
-    to = action.to
-    if to is None or action.act is Act.DISCARD:
-        if len(offered) > 1 or (first.lowest != first.highest and action.act is not Act.DISCARD):
+    _, lowest, highest, _ = offered[0]
+    if act is Act.DISCARD:
+        return 0
+    if to is None:
+        if len(offered) > 1 or lowest != highest:
             raise _illegal(hand, action, "the total on this street must be said")
-        return first.lowest
+        return lowest
     if not any(choice.lowest <= to <= choice.highest for choice in offered):
         raise _illegal(hand, action, "the total is out of bounds")
     return to
@@ -307,7 +308,7 @@ def _deal_street(hand: Hand) -> None:
     street = hand.streets[hand.street]
     inside = hand.betting.inside
     if hand.street == stud.SEVENTH:
-        match stud.river(hand.rules, hand.stub, hand.burns, len(inside)):
+        match _river(hand):
             case stud.River.FROM_BURNS_AND_STUB:
                 _need_shuffle(hand, tuple(sorted((*hand.burns, *hand.stub.rest()))))
                 return
@@ -322,6 +323,10 @@ def _deal_street(hand: Hand) -> None:
     hand.awaits = places_for(hand.stub.k, hand.stub.place, seats, street.faces, at_a_time=at_a_time, burn=burn)
 
 
+def _river(hand: Hand) -> stud.River:
+    return stud.river(hand.rules, hand.stub, hand.burns, len(hand.betting.inside))
+
+
 def _need_shuffle(hand: Hand, locations: tuple[Location, ...]) -> None:
     hand.awaits = NeedShuffle(hand.stub.k + 1, locations)
 
@@ -330,27 +335,32 @@ def _take_cards(hand: Hand, need: NeedCards, cards: Sequence[int]) -> None:
     street = hand.street_name
     k = need.k
     coming = iter(cards)
+    record = hand.events.append
+    position = hand.position
     where = hand.where = hand.where.copy()
     size, _, place, set_aside = hand.stub
-    for p, seat, face in need.places:
+    burned = len(hand.burns)
+    # Every card is at a known location, burned, still in the stub or set aside: counted after each one dealt.
+    out_of_stub = hand.deck_size - size - set_aside
+    for p, seat, face, location in need.places:
         assert p == place, "places are taken in order, none is skipped (DK-5)"
         place += 1
-        hand.stub = Stub(size, k, place, set_aside)
-        location = Location(k, p)
         if face is Face.BURN:
             hand.burns = (*hand.burns, location)
-            hand.record_cards(Burned(street, k, p))
-            continue
-        card = next(coming)
-        where[card] = location
-        if seat is None:
-            hand.community = (*hand.community, card)
-            hand.record_cards(CommunityCard(street, k, p, card))
+            burned += 1
+            record(Burned(street, k, p))
         else:
-            pile = hand.up if face is Face.UP else hand.down
-            i = hand.position[seat]
-            pile[i] = (*pile[i], card)
-            hand.record_cards(Dealt(street, seat, face, k, p, card))
+            card = next(coming)
+            where[card] = location
+            if seat is None:
+                hand.community = (*hand.community, card)
+                record(CommunityCard(street, k, p, card))
+            else:
+                pile = hand.up if face is Face.UP else hand.down
+                pile[position[seat]] += (card,)
+                record(Dealt(street, seat, face, k, p, card))
+        assert len(where) + burned - place == out_of_stub, "a card appeared or vanished"
+    hand.stub = Stub(size, k, place, set_aside)
     if hand.draws_left:
         hand.to_draw -= len(cards)
         _go_on_drawing(hand)
@@ -364,14 +374,16 @@ def _take_shuffle(hand: Hand, need: NeedShuffle) -> None:
         hand.discards = tuple(discard for discard in hand.discards if discard[0] not in named)
         hand.where = {card: location for card, location in hand.where.items() if location not in named}
         hand.stub = hand.stub.reshuffled(len(named), rest_is_in_it=True)
-        hand.record_cards(Reshuffled(need.k, need.locations))
+        hand.record(Reshuffled(need.k, need.locations))
+        hand.count_cards()
         _go_on_drawing(hand)
         return
-    community = len(need.locations) == len(hand.burns)
+    community = _river(hand) is stud.River.COMMUNITY_FROM_BURNS
     seats = tuple([hand.seats[i] for i in hand.betting.inside])
     hand.burns = ()
     hand.stub = hand.stub.reshuffled(len(need.locations), rest_is_in_it=not community)
-    hand.record_cards(Reshuffled(need.k, need.locations))
+    hand.record(Reshuffled(need.k, need.locations))
+    hand.count_cards()
     # CC-10: down to everyone without a burn. CC-11: one for everybody instead.
     hand.awaits = community_place(hand.stub.k) if community else places_for(hand.stub.k, 0, seats, (Face.DOWN,))
 
@@ -422,7 +434,8 @@ def _next_turn(hand: Hand) -> None:
             _end_round(hand)
             return
         if i not in hand.kept_folds:
-            hand.awaits = NeedAction(hand.seats[i], hand.streets[hand.street].name, _choices(hand, i))
+            choices = _on_the_bring_in(hand, i) if hand.bring_in_due else betting.choices(i)
+            hand.awaits = NeedAction(hand.seats[i], hand.streets[hand.street].name, choices)
             return
         if hand.bring_in_due and i == hand.low_card:
             _bring_in(hand, i)
@@ -431,14 +444,15 @@ def _next_turn(hand: Hand) -> None:
     _end_uncalled(hand)
 
 
-def _choices(hand: Hand, i: int) -> tuple[Choice, ...]:
+def _on_the_bring_in(hand: Hand, i: int) -> tuple[Choice, ...]:
+    """Return what the player who owes the bring-in may do.
+
+    AL-1: whoever stands in for a low card that is all-in may fold; its owner may not (AL-14).
+    """
     betting = hand.betting
-    if not hand.bring_in_due:
-        return betting.choices(i)
-    # AL-1: whoever stands in for a low card that is all-in may fold; its owner may not (AL-14).
     to = min(hand.stakes.bring_in, betting.stacks[i])
     full = betting.raises(i) if hand.rules.may_open_for_full_bet else ()
-    return (*([FOLD] if i != hand.low_card else []), Choice(Act.BRING_IN, to, to, to), *full)
+    return (*((FOLD,) if i != hand.low_card else ()), Choice(Act.BRING_IN, to, to, to), *full)
 
 
 def _act(hand: Hand, i: int, act: Act, to: int) -> None:
@@ -504,8 +518,7 @@ def _ask_to_draw(hand: Hand) -> None:
         _open_round(hand)
         return
     i = hand.draws_left[0]
-    choices = (STAND_PAT, Choice(Act.DISCARD, 1, hand.rules.most_discards))
-    hand.awaits = NeedAction(hand.seats[i], draw.DRAW, choices)
+    hand.awaits = NeedAction(hand.seats[i], draw.DRAW, draw.choices(hand.rules.most_discards))
 
 
 def _discard(hand: Hand, i: int, cards: tuple[int, ...]) -> None:
@@ -535,17 +548,11 @@ def _go_on_drawing(hand: Hand) -> None:
 
 def _end_uncalled(hand: Hand) -> None:
     """Give everything to the last player in; he need not show (CC-14)."""
-    first_round = hand.street == 0 and not hand.draws_left
+    # AL-8: no rake when the hand ends before a second betting round.
+    raked = hand.rules.rake if hand.street > 0 else None
     _give_back(hand)
-    betting = hand.betting
-    (winner,) = betting.inside
-    pots = layers(betting.paid, betting.dead, betting.inside)
-    assert len(pots) == 1, "a lone player's pot has no layers"
-    hands = {winner: hand.down[winner] + hand.up[winner]}
-    settlement = settle(
-        hand.rules, (_nothing,), pots, hands, aggressor=None, first_to_act=winner, raked=not first_round
-    )
-    _pay(hand, settlement._replace(must_show=(), may_muck=(winner,)))
+    (winner,) = hand.betting.inside
+    _pay(hand, uncalled(hand.betting.in_the_middle, winner, raked))
 
 
 def _show_down(hand: Hand) -> None:
@@ -569,7 +576,7 @@ def _show_down(hand: Hand) -> None:
             hands,
             aggressor=betting.aggressor,
             first_to_act=hand.first_to_act,
-            raked=True,
+            rake=hand.rules.rake,
         ),
     )
 
@@ -586,15 +593,13 @@ def _pay(hand: Hand, settlement: Settlement) -> None:
     hand.in_payment = middle
     for index, amount in enumerate(settlement.rakes):
         if amount:
-            hand.in_payment -= amount
-            hand.raked += amount
             hand.record_chips(Raked(settlement.pots[index].name(index), amount))
     for award in settlement.awards:
         hand.in_payment -= award.amount
         betting.stacks[award.position] += award.amount
         pot = settlement.pots[award.pot].name(award.pot)
         hand.record_chips(Won(hand.seats[award.position], pot, award.side, award.amount))
-    assert hand.in_payment == 0, "every chip of the pots is paid"
+    assert hand.in_payment == sum(settlement.rakes), "every chip of the pots is paid, but for the rake"
     hand.may_muck = settlement.may_muck
     _ask_to_show(hand)
 
@@ -612,8 +617,3 @@ def _show_or_muck(hand: Hand, act: Act) -> None:
     seat = hand.seats[i]
     hand.record(Shown(seat, hand.down[i] + hand.up[i]) if act is Act.SHOW else Mucked(seat))
     _ask_to_show(hand)
-
-
-def _nothing(_cards: Sequence[int]) -> int:
-    """Rank all cards equal: for a pot that only one player is left to win."""
-    return 0

@@ -316,7 +316,7 @@ class _Record:
                 hands,
                 aggressor=None,
                 first_to_act=0,
-                raked=False,
+                rake=None,
             )
             outcomes.add(settlement.awards)
             if len(outcomes) > 1:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from dealer.house_rules import HouseRules, Muck, OddChip, ShowingOrder
+from dealer.house_rules import HouseRules, Muck, OddChip, Rake, ShowingOrder
 from dealer.pot import Layer, halves, rakes, shares
 from dealer.ranking import EightOrBetter, Ranking, Razz, low_rank
 from dealer.stud import by_suit
@@ -29,6 +29,13 @@ class Settlement(NamedTuple):
     may_muck: tuple[int, ...]
 
 
+def uncalled(total: int, winner: int, rake: Rake | None) -> Settlement:
+    """Settle a hand that all others gave up: one pot to the last player in, who need not show (CC-14)."""
+    (taken,) = rakes(rake, [total])
+    pot = Layer(total, (winner,))
+    return Settlement((pot,), (taken,), (Award(0, winner, "", total - taken),), (), (winner,))
+
+
 def settle(
     rules: HouseRules,
     rankings: Sequence[Ranking],
@@ -37,11 +44,11 @@ def settle(
     *,
     aggressor: int | None,
     first_to_act: int,
-    raked: bool,
+    rake: Rake | None,
 ) -> Settlement:
     """Settle a showdown between positions and their cards (a community card included)."""
     values = [{i: ranking(cards) for i, cards in hands.items()} for ranking in rankings]
-    taken = rakes(rules.rake if raked else None, [pot.total for pot in pots])
+    taken = rakes(rake, [pot.total for pot in pots])
     awards: list[Award] = []
     # AL-17: the last side pot is settled first, the main pot last.
     for index in range(len(pots) - 1, -1, -1):

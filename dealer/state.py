@@ -25,6 +25,7 @@ class Place(NamedTuple):
     p: int
     seat: int | None
     face: Face
+    location: Location
 
 
 class NeedCards(NamedTuple):
@@ -50,13 +51,13 @@ def places_for(
     to: list[tuple[int | None, Face]] = [(None, Face.BURN)] if burn else []
     for n in range(0, len(faces), at_a_time):
         to += [(seat, face) for seat in seats for face in faces[n : n + at_a_time]]
-    places = tuple(Place(first + n, seat, face) for n, (seat, face) in enumerate(to))
+    places = tuple(Place(first + n, seat, face, Location(k, first + n)) for n, (seat, face) in enumerate(to))
     return NeedCards(k, places, tuple(place.p for place in places if place.face is not Face.BURN))
 
 
 def community_place(k: int) -> NeedCards:
     """Return the request for one card for everybody, the first of shuffle ``k`` (CC-11)."""
-    return NeedCards(k, (Place(0, None, Face.COMMUNITY),), (0,))
+    return NeedCards(k, (Place(0, None, Face.COMMUNITY, Location(k, 0)),), (0,))
 
 
 class NeedShuffle(NamedTuple):
@@ -106,7 +107,6 @@ class Hand:
     may_muck: tuple[int, ...]
     settlement: Settlement | None
     in_payment: int
-    raked: int
     awaits: NeedCards | NeedShuffle | NeedAction | None
     events: list[Event]
 
@@ -141,6 +141,11 @@ class Hand:
         """Return what each seat has won or lost so far."""
         return {s: now - was for s, now, was in zip(self.seats, self.betting.stacks, self.start_stacks, strict=True)}
 
+    @property
+    def raked(self) -> int:
+        """Return the chips that the house has taken of this hand."""
+        return sum(self.settlement.rakes) if self.settlement else 0
+
     # --- changing: by the functions of `dealer.hand` alone, on a fresh copy
 
     def copy(self) -> "Hand":
@@ -161,12 +166,10 @@ class Hand:
         """Note an event and count all chips: a wrong sum means that the engine is wrong, so it stops."""
         self.events.append(event)
         betting = self.betting
-        counted = sum(betting.stacks) + sum(betting.paid) + sum(betting.dead) + self.in_payment + self.raked
+        counted = sum(betting.stacks) + sum(betting.paid) + sum(betting.dead) + self.in_payment
         assert counted == self.chips, "a chip appeared or vanished"
 
-    def record_cards(self, event: Event) -> None:
-        """Note an event and count all cards: each is in the stub, burned, set aside or at one known location."""
-        self.events.append(event)
-        size, _, place, set_aside = self.stub
-        counted = len(self.where) + len(self.burns) + size - place + set_aside
+    def count_cards(self) -> None:
+        """Count all cards: each lies in the stub, among the burns, aside or at one known location."""
+        counted = len(self.where) + len(self.burns) + self.stub.left + self.stub.set_aside
         assert counted == self.deck_size, "a card appeared or vanished"

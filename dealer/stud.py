@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from enum import Enum
+from enum import Enum, StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -11,7 +11,7 @@ from dealer.ranking import low_rank
 from dealer.stub import Location, Stub
 
 
-class Face(Enum):
+class Face(StrEnum):
     """How a card is dealt. A burned card is never opened; a community card is everybody's."""
 
     DOWN = "down"
