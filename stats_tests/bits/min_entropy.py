@@ -375,8 +375,10 @@ def _prediction_entropy(outcome: tuple[int, int], predictions: int) -> float:
     def excess(p: float) -> float:
         return _log_no_longer_run(p, longest + 1, predictions) - LN_CONFIDENCE
 
-    if bound < 1 and excess(bound) > 0:
-        bound = optimize.brentq(excess, bound, 1 - 1e-15, xtol=1e-16, rtol=1e-14)
+    # From here on the root x below is 1/p, and runs that long are all but certain.
+    certain = (longest + 1) / (longest + 2)
+    if bound < certain and excess(bound) > 0:
+        bound = optimize.brentq(excess, bound, certain, xtol=1e-16, rtol=1e-14)
     return abs(math.log2(bound))
 
 

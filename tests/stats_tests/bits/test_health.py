@@ -18,6 +18,7 @@ from stats_tests.bits.min_entropy import Bits, estimate
 from stats_tests.catalogue import Kind, Setting
 from stats_tests.result import Result, Status
 from tests.scale import PROVING, scaled
+from tests.stats_tests.bits import step_by_step
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "sp800_90b" / "min_entropy.json").read_text())["samples"]
 BY_ID = {entry.id.removeprefix("bits.health."): entry for entry in HEALTH}
@@ -37,8 +38,11 @@ def good(seed: int, size: int) -> NDArray[np.uint8]:
 
 @pytest.mark.parametrize("sample", ["rand1_short", "rand4_short", "rand8_short"])
 def test_nists_estimates_are_hit(sample: str) -> None:
-    bits = np.unpackbits(np.frombuffer(bytes.fromhex(VECTORS[sample]["packed_bits"]), dtype=np.uint8))
-    assert estimate(bits) == pytest.approx(VECTORS[sample]["estimates"], abs=1e-9)
+    assert estimate(_sample(sample)) == pytest.approx(VECTORS[sample]["estimates"], abs=1e-9)
+
+
+def _sample(name: str) -> Bits:
+    return np.unpackbits(np.frombuffer(bytes.fromhex(VECTORS[name]["packed_bits"]), dtype=np.uint8))
 
 
 @pytest.mark.skipif(not PROVING, reason="the three short samples show the same in a tenth of the time")
@@ -119,6 +123,84 @@ def test_the_best_predictor_is_followed_as_step_by_step(rows: int, places: int, 
     chunk = min_entropy._CHUNK
     assert places < chunk
     assert min_entropy._follow(lambda a, b: right[:, a:b], places, lambda a, b: guessed[:, a:b]) == (correct, longest)
+
+
+PREDICTORS: list[tuple[str, dict[str, object], Callable[[list[int]], tuple[int, int]], int]] = [
+    (
+        "multi_most_common_in_window",
+        {"COMMON_WINDOWS": (3, 9, 25, 61)},
+        lambda bits: step_by_step.multi_most_common_in_window(bits, (3, 9, 25, 61)),
+        3,
+    ),
+    ("lag", {"LAGS": 20, "_LAGS": range(1, 21)}, lambda bits: step_by_step.lag(bits, 20), 1),
+    (
+        "multi_markov_model_with_counting",
+        {"ORDERS": 5, "MARKOV_ENTRIES": 12},
+        lambda bits: step_by_step.multi_markov_model_with_counting(bits, 5, 12),
+        2,
+    ),
+    ("lz78y", {"ORDERS": 5, "LZ_ENTRIES": 30}, lambda bits: step_by_step.lz78y(bits, 5, 30), 6),
+]
+
+
+@pytest.mark.parametrize(("name", "limits", "reference", "unpredicted"), PREDICTORS, ids=[row[0] for row in PREDICTORS])
+def test_predictors_agree_with_the_publications_loops_under_small_limits(
+    name: str,
+    limits: dict[str, object],
+    reference: Callable[[list[int]], tuple[int, int]],
+    unpredicted: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for constant, value in {**limits, "_CHUNK": 64}.items():
+        monkeypatch.setattr(min_entropy, constant, value)
+    for seed in range(scaled(60, 1000)):
+        rng = np.random.default_rng(seed)
+        length = int(rng.integers(70, 300))
+        bits = np.cumsum(rng.random(length) < rng.random()).astype(np.uint8) & 1
+        expected = min_entropy._prediction_entropy(reference(bits.tolist()), length - unpredicted)
+        assert getattr(min_entropy, name)(bits) == pytest.approx(expected, abs=1e-12), seed
+
+
+# From the reference results of NIST's program for ringOsc-nist, biased-random-bits and biased-random-bytes: the longest
+# run of right predictions and one more, predictions, the bound that follows from the run. No sample that is small
+# enough to be stored here has a run so long that it matters.
+LOCAL = [
+    (83, 999_937, 0.81760774776600598),
+    (527, 999_999, 0.97225067522872544),
+    (583, 7_999_937, 0.9713579012997926),
+    (582, 7_999_999, 0.9713063889472594),
+    (583, 7_999_998, 0.9713578878098017),
+]
+
+
+@pytest.mark.parametrize(("run", "predictions", "bound"), LOCAL)
+def test_a_long_run_of_right_predictions_bounds_the_entropy(run: int, predictions: int, bound: float) -> None:
+    entropy = min_entropy._prediction_entropy((predictions // 2, run - 1), predictions)
+    assert entropy == pytest.approx(-math.log2(bound), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("constant", "off"),
+    [
+        ("Z", 2.576),
+        ("MARKOV_LENGTH", 127),
+        ("COMPRESSION_BITS", 5),
+        ("COMPRESSION_FIRST", 999),
+        ("COMPRESSION_SIGMA", 0.5908),
+        ("FREQUENT_TUPLE", 38),
+        ("COMMON_WINDOWS", (61, 255, 1023, 4095)),
+        ("_LAGS", range(1, 100)),
+        ("ORDERS", 15),
+    ],
+)
+def test_any_constant_that_is_off_misses_an_answer(constant: str, off: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(min_entropy, constant, off)
+    found = [
+        name
+        for name in ("rand4_short", "rand1_short", "rand8_short")
+        if estimate(_sample(name)) != pytest.approx(VECTORS[name]["estimates"], abs=1e-9)
+    ]
+    assert found
 
 
 def test_runs_of_predictions_have_fellers_probability() -> None:
