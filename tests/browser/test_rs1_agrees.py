@@ -1,0 +1,218 @@
+"""Python and the module say the same of every document: step by step, word by word, good or damaged."""
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+from rngsvc.protocol.entries import KeyEntry
+from rngsvc.protocol.receipt import OwnContribution
+from rngsvc.protocol.verify import STEP_IDS, verify
+from tests.browser.engines import Engine, Row, steps_of, verify_all
+from tests.rngsvc.protocol import hands, test_verify
+from tests.rngsvc.protocol.hands import HandInLog, MemoryLog, played
+from tests.scale import scaled
+
+NOW = hands.START + 10**9
+FIRST = OwnContribution(id=b"seat-1", seed=b"\x11" * 32)
+
+
+def differences(engine: Engine, rows: list[Row]) -> list[tuple[str | bytes, list[str], list[str]]]:
+    """Return (document, Python's step, the module's step) for every step that differs."""
+    found = []
+    for (document, key, now), module_steps in zip(rows, verify_all(engine, rows), strict=True):
+        assert key is not None, "Python always has a key"
+        python_steps = steps_of(verify(document, key, now))
+        assert len(python_steps) == len(module_steps)
+        found += [(document, ours, its) for ours, its in zip(python_steps, module_steps, strict=True) if ours != its]
+    return found
+
+
+# --- Hands of every kind ---
+
+
+def of_any_size(n: int) -> HandInLog:
+    """A public hand of n items with a few cards open and, where there are enough, a reshuffle of every second one."""
+    hand = HandInLog(reveal="public", n=n).reserve().promise().seal().open(0, *range(0, n, max(1, n // 5)))
+    rest = [(0, p) for p in range(1, n, 2)]
+    if rest:
+        hand.reshuffle(*rest).open(1, 0)
+    return hand.close()
+
+
+def with_changed_keys(*, forged: bool = False) -> HandInLog:
+    hand = HandInLog(reveal="public").reserve()
+    if forged:
+        hand.log.key = 7
+        sigs = (hands.private_key(7).sign(b"x"), hands.private_key(2).sign(b"x"))
+        hand.indices.append(hand.log.append(KeyEntry, old=hands.public_key(1), new=hands.public_key(2), sigs=sigs))
+        hand.log.key = 2
+    else:
+        hand.indices.append(hand.log.change_key(2))
+    hand.promise()
+    hand.indices.append(hand.log.change_key(3))
+    return hand.seal().close()
+
+
+def deep() -> HandInLog:
+    """Fifteen reshuffles, as many as there can be."""
+    hand = HandInLog(reveal="public", n=36).reserve().promise().seal()
+    places = [(0, p) for p in range(20, 36)]
+    for k in range(1, 16):
+        hand.open(k - 1, 0).reshuffle(*places)
+        places = [(k, p) for p in range(len(places))][1:]
+    return hand.open(15, 0).close()
+
+
+SIZES = [1, 2, 3, 5, 32, 36, 52, 53, 54, 104, 255, 256, 257, 258, 511, 512, 513, 1000, 1019, 1020]
+LIVES = {
+    "reserved": HandInLog().reserve(),
+    "promised": HandInLog().reserve().promise(),
+    "sealed": HandInLog().reserve().promise().seal(),
+    "public": played(reveal="public"),
+    "escrow": played(),
+    "full": HandInLog(mode="full", reveal="public").reserve().promise().seal().open(0, *range(52)).close(),
+    "nobody": HandInLog(reveal="public", contributions=()).reserve().seal().close(),
+    "absent": HandInLog(contributions=((b"a", None), (b"b", b"\x01" * 64))).reserve().promise().seal().close(),
+    "drawn": HandInLog(reveal="public").reserve().promise().draw().close(),
+    "large draw": HandInLog(reveal="public").reserve().promise().draw(b"lottery", 2**53 - 1, 1024).close(),
+    "unused": HandInLog().reserve().close("aborted", reason="caller"),
+    "aborted": HandInLog(reveal="public").reserve().promise().seal().close("aborted", reason="misdeal"),
+    "lost": HandInLog().reserve().promise().seal().close("lost", reason="seed_lost"),
+    "keys changed": with_changed_keys(),
+    "key forged": with_changed_keys(forged=True),
+    "fifteen reshuffles": deep(),
+}
+
+
+def test_hands_of_every_kind_are_reported_alike(engine: Engine) -> None:
+    rows: list[Row] = []
+    for hand in LIVES.values():
+        for own in (0, None):
+            rows.append((hand.receipt(own).encode(), hand.log.vkey, NOW))
+        rows.append((hand.receipt().encode(), hand.log.vkey, hands.START - 10**6))  # a clock that is behind
+        rows.append((hand.receipt().encode(), MemoryLog(key=9).vkey, NOW))
+        rows.append((hand.receipt().encode(), MemoryLog(origin="other.example").vkey, None))
+    assert differences(engine, rows) == []
+
+
+def test_decks_of_every_size_are_derived_alike(engine: Engine) -> None:
+    sizes = SIZES + [n for n in range(1, 1021) if n not in SIZES and n % scaled(101, 1) == 0]
+    hands_of_sizes = [of_any_size(n) for n in sizes]
+    rows: list[Row] = [(hand.receipt().encode(), hand.log.vkey, NOW) for hand in hands_of_sizes]
+    assert differences(engine, rows) == []
+    for n, steps in zip(sizes, verify_all(engine, rows), strict=True):
+        assert {outcome for step, _, outcome, _ in steps if step != "history"} == {"checked"}, n
+
+
+# --- Whoever cheats ---
+
+
+@pytest.mark.parametrize("engine", ["node"], indirect=True)
+def test_each_cheat_fails_in_the_same_steps(engine: Engine) -> None:
+    cheats = next(mark for mark in test_verify.test_a_cheat_that_is_properly_logged_fails_in_its_steps.pytestmark).args
+    rows: list[Row] = []
+    for cheat, _ in cheats[1]:
+        hand = cheat()
+        for own in (FIRST, None):
+            rows.append((replace(hand.receipt(None), own=own).encode(), hand.log.vkey, NOW))
+    assert len(rows) >= 48
+    assert differences(engine, rows) == []
+    assert all("failed" in {step[2] for step in steps} for steps in verify_all(engine, rows[::2]))
+
+
+@pytest.mark.parametrize("engine", ["node"], indirect=True)
+def test_documents_of_every_wrong_form_are_refused_in_the_same_words(engine: Engine) -> None:
+    rows: list[Row] = []
+    for test in (
+        test_verify.test_a_document_of_another_form_is_refused_by_name,
+        test_verify.test_a_changed_receipt_fails_in_its_steps,
+    ):
+        rows += [(document, test_verify.GOOD.log.vkey, NOW) for document, _ in test.pytestmark[0].args[1]]
+    for test in (
+        test_verify.test_a_history_that_does_not_follow_the_shuffles_fails_and_says_where,
+        test_verify.test_an_event_of_another_form_is_refused_by_name,
+    ):
+        for events, _ in test.pytestmark[0].args[1]:
+            listed = events if isinstance(events, list | tuple) else [events]
+            rows.append((test_verify.history(*listed), test_verify.GOOD.log.vkey, NOW))
+    rows.append((test_verify.history(*test_verify.DEALT), test_verify.GOOD.log.vkey, NOW))
+    assert len(rows) > 60
+    assert differences(engine, rows) == []
+
+
+# --- Damage ---
+
+COMPACT = test_verify.COMPACT
+
+
+@pytest.mark.parametrize("which", range(len(COMPACT)))
+def test_each_flipped_bit_gives_the_same_report(engine: Engine, which: int) -> None:
+    log, document = COMPACT[which]
+    rng = random.Random(which)
+    places = rng.sample(range(8 * len(document)), scaled(60, min(20_000, 8 * len(document))))
+    rows: list[Row] = []
+    for at in places:
+        damaged = bytearray(document)
+        damaged[at // 8] ^= 1 << at % 8
+        rows.append((bytes(damaged), log.vkey, NOW))
+    assert differences(engine, rows) == []
+    assert all("failed" in {step[2] for step in steps} for steps in verify_all(engine, rows))
+
+
+def changed_members(value: object, rng: random.Random) -> object:
+    """Return ``value`` with one member or item, at any depth, dropped, repeated, or replaced by another of its kind."""
+    if isinstance(value, dict) and value:
+        name = rng.choice(list(value))
+        match rng.randrange(8):
+            case 0:
+                return {k: v for k, v in value.items() if k != name}
+            case 1:
+                return value | {name: rng.choice([None, True, -1, 1.5, 2**53, "", [], {}, "é\n'", 10**30])}
+            case 2:
+                return value | {rng.choice(["x", "é\u0101\U0001f0a1", "__proto__", "1", "\\", "v"]): 1}
+        return value | {name: changed_members(value[name], rng)}
+    if isinstance(value, list) and value:
+        i = rng.randrange(len(value))
+        match rng.randrange(8):
+            case 0:
+                return value[:i] + value[i + 1 :]
+            case 1:
+                return [*value, value[i]]
+            case 2:
+                j = rng.randrange(len(value))
+                return [value[j] if at == i else value[i] if at == j else each for at, each in enumerate(value)]
+        return [changed_members(each, rng) if at == i else each for at, each in enumerate(value)]
+    if isinstance(value, int):
+        return rng.choice([value + 1, value - 1, 0, 1020, 2**53 - 1])
+    if isinstance(value, str) and value.startswith("{"):
+        return json.dumps(changed_members(json.loads(value), rng), sort_keys=True, separators=(",", ":"))
+    if isinstance(value, str) and value:
+        i = rng.randrange(len(value))
+        return value[:i] + rng.choice("0a \n+=9") + value[i + 1 :]
+    return value
+
+
+@pytest.mark.parametrize("which", range(len(COMPACT)))
+def test_each_changed_member_gives_the_same_report(engine: Engine, which: int) -> None:
+    log, document = COMPACT[which]
+    rng = random.Random(1000 + which)
+    good = json.loads(document)
+    rows: list[Row] = [(json.dumps(changed_members(good, rng)), log.vkey, NOW) for _ in range(scaled(80, 20_000))]
+    assert differences(engine, rows) == []
+
+
+# --- What the module does that Python does not ---
+
+
+def test_without_a_key_the_signature_alone_is_not_shown(engine: Engine) -> None:
+    hand = LIVES["public"]
+    (steps,) = verify_all(engine, [(hand.receipt().encode(), None, NOW)])
+    assert [step for step, *_ in steps] == list(STEP_IDS)
+    open_steps = {step: detail for step, _, outcome, detail in steps if outcome != "checked"}
+    assert open_steps == {
+        "keys": "no key of the log was given",
+        "checkpoints": "no key of the log was given",
+        "history": "the document is a receipt alone",
+    }
