@@ -16,6 +16,7 @@ COMMANDS: Final = {
     "audit": "Check a whole log.",
     "log": "Read a log: checkpoint, entries, proofs.",
     "sample": "Fetch fresh output for a test laboratory.",
+    "witness": "Run an independent witness of logs.",
     "config": "Show or check the configuration.",
     "version": "Say which version this is.",
     "completion": "Print a shell's completion script.",

@@ -81,6 +81,10 @@ class TilesUrl:
         """Fetch `/checkpoint`."""
         return _text(self._read("checkpoint"))
 
+    def cosigned_checkpoint(self) -> str:
+        """Fetch `/cosigned-checkpoint`: the newest one that the log's quorum of witnesses has cosigned."""
+        return _text(self._read("cosigned-checkpoint"))
+
     def entries(self, tile: Tile) -> list[bytes]:
         """Fetch an entry bundle, or the beginning of the full one that has replaced it."""
         return _entries(self._read, tile)

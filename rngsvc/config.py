@@ -200,6 +200,14 @@ class Settings(BaseModel):
         description="File that remembers the newest checkpoint, best on another disk: a store behind it is refused.",
     )
 
+    # --- Witnesses ---
+    witness_policy: PathText | None = Field(
+        None, description="Trust policy file (C2SP tlog-policy): the witnesses to ask for cosignatures, and the quorum."
+    )
+    witness_interval_s: float = Field(
+        2.0, ge=0.1, le=3600, description="How often the newest checkpoint is shown to the witnesses at most."
+    )
+
     # --- Hands ---
     default_ttl_s: int = Field(
         86_400, ge=60, le=2_592_000, description="How long a hand may stay open where its table does not say."

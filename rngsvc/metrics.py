@@ -1,12 +1,14 @@
 """What Prometheus sees, as documented in `docs/metrics.md`. No label grows with tables or hands."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from rngsvc.cosigning import Cosigner
 from rngsvc.generator import Generator
 from rngsvc.sequencer import BatchReport
 
@@ -52,6 +54,12 @@ class Metrics:
         self.closed = Counter(
             "rngsvc_hands_closed", "Hands closed, by outcome and reason.", ["outcome", "reason"], registry=r
         )
+        self._cosigned = Gauge(
+            "rngsvc_cosigned_log_size", "Entries that the newest cosigned checkpoint covers.", registry=r
+        )
+        self._witness_size = Gauge(
+            "rngsvc_witness_log_size", "Entries that each witness has cosigned.", ["witness"], registry=r
+        )
         self.stopped = Gauge("rngsvc_signing_stopped", "1 once the service has stopped signing.", registry=r)
         self._build = Info("rngsvc_build", "Version and code manifest of the running service.", registry=r)
 
@@ -77,6 +85,12 @@ class Metrics:
             self.bytes_used.labels(items).inc(used)
         for outcome, reason in report.closed:
             self.closed.labels(outcome, reason).inc()
+
+    def watch_witnesses(self, cosigner: Cosigner) -> None:
+        """Read at each scrape how far the witnesses have come."""
+        self._cosigned.set_function(lambda: cosigner.newest.size if cosigner.newest else 0)
+        for name in cosigner.policy.witnesses:
+            self._witness_size.labels(name).set_function(partial(cosigner.size_known, name))
 
     def watch(self, generator: Generator, gauges: dict[str, tuple[str, Callable[[], float]]]) -> None:
         """Read the generator's counters and ``gauges`` (name -> help, value) at each scrape."""

@@ -13,7 +13,6 @@ import os
 import resource
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -25,15 +24,15 @@ from typing import Any, Final, cast
 
 import grpc
 import structlog
-import uvicorn
-from starlette.applications import Starlette
 
 from rngsvc import logs, server
-from rngsvc.config import Address, Settings, load
+from rngsvc.config import Address, ConfigurationRefused, Problem, Settings, load
+from rngsvc.cosigning import Cosigner
 from rngsvc.entropy import EntropySource, GeneratorFailed, OperatorFile, device_source, kernel_source
 from rngsvc.errors import SigningStopped, TryAgain
 from rngsvc.generator import Generator
 from rngsvc.head_guard import FileGuard
+from rngsvc.http import address_of, bound, serving
 from rngsvc.keys.location import KeyUnavailable
 from rngsvc.keys.making import make_auditor_keys, make_key_encryption_key, make_signing_key
 from rngsvc.keys.signing import SigningKey
@@ -45,6 +44,7 @@ from rngsvc.ports import Head, Store, StoreRefused
 from rngsvc.protocol.checkpoint import Checkpoint, verify_checkpoint
 from rngsvc.protocol.errors import MalformedError, ProofError
 from rngsvc.protocol.merkle import root_from_nodes
+from rngsvc.protocol.policy import NO_WITNESSES, Policy
 from rngsvc.protocol.signed_note import NoteKey
 from rngsvc.results import Results
 from rngsvc.sampling import Sampler
@@ -117,15 +117,16 @@ async def run(settings: Settings, *, auditor_keys: Path | None = None, watch_par
     metrics = Metrics()
     stopping = asyncio.Event()
     try:
+        policy = _witness_policy(settings)
         core = await start(settings, metrics, stopping)
-    except KeyUnavailable as error:
+    except (KeyUnavailable, ConfigurationRefused) as error:
         _log.critical("not started", why=str(error))
         return EXIT_CONFIGURATION
     except (GeneratorFailed, StoreRefused, StartRefused, SigningStopped, TryAgain) as error:
         _log.critical("not started", why=str(error))
         return EXIT_STOPPED
     try:
-        return await _serve(settings, core, metrics, stopping, auditor_keys, watch_parent=watch_parent)
+        return await _serve(settings, core, policy, metrics, stopping, auditor_keys, watch_parent=watch_parent)
     finally:
         await core.store.close()
 
@@ -241,18 +242,30 @@ def _sources(settings: Settings) -> list[EntropySource]:
     return sources
 
 
+def _witness_policy(settings: Settings) -> Policy:
+    if settings.witness_policy is None:
+        return NO_WITNESSES
+    try:
+        return Policy.parse(settings.witness_policy.read_bytes())
+    except (OSError, MalformedError) as error:
+        raise ConfigurationRefused([Problem("witness_policy", str(settings.witness_policy), str(error))]) from None
+
+
 # --- Listeners and life ---
 
 
 async def _serve(
     settings: Settings,
     core: Core,
+    policy: Policy,
     metrics: Metrics,
     stopping: asyncio.Event,
     auditor_keys: Path | None,
     *,
     watch_parent: bool,
 ) -> int:
+    cosigner = Cosigner(core.log, policy, settings.witness_interval_s)
+    metrics.watch_witnesses(cosigner)
     grpc_server, healthy = server.build(
         service=core.service,
         log=core.log,
@@ -261,6 +274,7 @@ async def _serve(
         results=core.results,
         metrics=metrics,
         reseeds=lambda: core.generator.reseeds,
+        cosigned=cosigner.newest_note,
         has_tls=settings.has_tls,
         default_ttl_s=settings.default_ttl_s,
         default_deadline_s=settings.default_deadline_s,
@@ -269,8 +283,8 @@ async def _serve(
     )
     try:
         port = _add_port(grpc_server, settings)
-        public = _bound(settings.http_public)
-        operator = _bound(settings.http_operator)
+        public = bound(settings.http_public)
+        operator = bound(settings.http_operator)
     except (RuntimeError, OSError) as error:
         _log.critical("not started", why=f"cannot listen: {error}")
         return EXIT_CONFIGURATION
@@ -285,17 +299,18 @@ async def _serve(
         able = stopped is None and not stopping.is_set()
         return able, {"log_size": core.log.size, "why": stopped.why if stopped else ""}
 
-    web = public_app(core.service, core.log, core.store, settings.origin)
+    web = public_app(core.service, core.log, core.store, settings.origin, cosigner.newest_note)
     async with (
-        _http(web, public),
-        _http(operator_app(metrics.registry, ready), operator),
+        serving(web, public),
+        serving(operator_app(metrics.registry, ready), operator),
         _background(_close_expired(core)),
+        _background(cosigner.run()),
         _background(_until_orphaned(stopping) if watch_parent else asyncio.sleep(0)),
     ):
         ready_line = {
             "grpc": str(Address(settings.listen.host, port)),
-            "http": f"http://{_address(public)}",
-            "operator": f"http://{_address(operator)}",
+            "http": f"http://{address_of(public)}",
+            "operator": f"http://{address_of(operator)}",
             "origin": settings.origin,
             "log_key": core.note_key.vkey,
             "tls": settings.has_tls,
@@ -360,34 +375,6 @@ class _Certificates:
 
     def _changed(self) -> tuple[int, ...]:
         return tuple(file.stat().st_mtime_ns for file in self._files)
-
-
-def _bound(address: Address) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    return socket.create_server((address.host, address.port), family=family)
-
-
-def _address(bound: socket.socket) -> Address:
-    host, port = bound.getsockname()[:2]
-    return Address(host, port)
-
-
-@contextlib.asynccontextmanager
-async def _http(app: Starlette, bound: socket.socket) -> AsyncIterator[None]:
-    """Serve ``app`` on a bound socket while the context lasts."""
-    config = uvicorn.Config(
-        app, log_config=None, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2
-    )
-    http = uvicorn.Server(config)
-    # Signals are ours: uvicorn would end the process before the log is drained.
-    http.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
-    task = asyncio.create_task(http.serve([bound]))
-    try:
-        yield
-    finally:
-        http.should_exit = True
-        await task
-        bound.close()
 
 
 @contextlib.asynccontextmanager

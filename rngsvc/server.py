@@ -210,14 +210,15 @@ class ShuffleServicer(shuffle_pb2_grpc.ShuffleServiceServicer):
 class LogServicer(log_pb2_grpc.LogServiceServicer):
     """`rngsvc.v1.LogService`."""
 
-    def __init__(self, log: Log, store: Store) -> None:
+    def __init__(self, log: Log, store: Store, cosigned: Callable[[], str]) -> None:
         self._log = log
         self._store = store
+        self._cosigned = cosigned
 
     async def GetCheckpoint(  # noqa: D102, N802
         self, _request: log_pb2.GetCheckpointRequest, _context: Context
     ) -> log_pb2.GetCheckpointResponse:
-        return log_pb2.GetCheckpointResponse(checkpoint=self._checkpoint())
+        return log_pb2.GetCheckpointResponse(checkpoint=self._checkpoint(), cosigned_checkpoint=self._cosigned())
 
     async def GetProof(  # noqa: D102, N802
         self, request: log_pb2.GetProofRequest, _context: Context
@@ -414,6 +415,7 @@ def build(
     results: Results,
     metrics: Metrics,
     reseeds: Callable[[], int],
+    cosigned: Callable[[], str],
     has_tls: bool,
     default_ttl_s: int,
     default_deadline_s: float,
@@ -437,7 +439,7 @@ def build(
         ],
     )
     shuffle_pb2_grpc.add_ShuffleServiceServicer_to_server(ShuffleServicer(service, default_ttl_s), server)
-    log_pb2_grpc.add_LogServiceServicer_to_server(LogServicer(log, store), server)
+    log_pb2_grpc.add_LogServiceServicer_to_server(LogServicer(log, store, cosigned), server)
     audit_pb2_grpc.add_AuditServiceServicer_to_server(AuditServicer(service, sampler, results, reseeds), server)
     healthy = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)

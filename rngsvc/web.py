@@ -26,13 +26,18 @@ _FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 _FRESH: Final = {"Cache-Control": "no-cache"}
 
 
-def public_app(service: Service, log: Log, store: Store, origin: str) -> Starlette:
+def public_app(service: Service, log: Log, store: Store, origin: str, cosigned: Callable[[], str]) -> Starlette:
     """Return what strangers may read: `/checkpoint`, `/tile/...` (C2SP tlog-tiles), `/hands/{table}/{seq}`."""
 
     async def checkpoint(_request: Request) -> Response:
         if log.head is None:
             return PlainTextResponse("the log is empty\n", 404)
         return Response(log.head.checkpoint, media_type="text/plain; charset=utf-8", headers=_FRESH)
+
+    async def cosigned_checkpoint(_request: Request) -> Response:
+        if not (note := cosigned()):
+            return PlainTextResponse("no quorum of witnesses has cosigned this log yet\n", 404)
+        return Response(note, media_type="text/plain; charset=utf-8", headers=_FRESH)
 
     async def tile(request: Request) -> Response:
         try:
@@ -59,6 +64,7 @@ def public_app(service: Service, log: Log, store: Store, origin: str) -> Starlet
     return Starlette(
         routes=[
             Route("/checkpoint", checkpoint),
+            Route("/cosigned-checkpoint", cosigned_checkpoint),
             Route("/tile/{rest:path}", tile),
             Route("/hands/{table}/{seq:int}", hand),
         ],

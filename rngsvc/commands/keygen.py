@@ -12,7 +12,7 @@ from rngsvc.commands.output import json_option, print_json
 from rngsvc.keys.development_ca import issue_client, issue_server, make_ca
 from rngsvc.keys.identity import Identity, IdentityRefused, Role
 from rngsvc.keys.location import KeyUnavailable
-from rngsvc.keys.making import make_auditor_keys, make_key_encryption_key, make_signing_key
+from rngsvc.keys.making import make_auditor_keys, make_key_encryption_key, make_signing_key, make_witness_key
 from rngsvc.protocol.errors import MalformedError
 
 _NEW_FILE = click.Path(dir_okay=False, path_type=Path)
@@ -34,6 +34,20 @@ def log(origin: str, output: Path, as_json: bool) -> None:
         public = make_signing_key(output, origin)
     if as_json:
         print_json({"file": str(output), "origin": origin, "log_key": public.vkey})
+    else:
+        click.echo(public.vkey)
+
+
+@command.command()
+@click.option("--name", required=True, help="Name of the witness, for example witness.example/w1.")
+@click.option("-o", "--output", type=_NEW_FILE, required=True, help="File for the private key (PEM).")
+@json_option
+def witness(name: str, output: Path, as_json: bool) -> None:
+    """Make a witness's signing key, and print the verifier key that stands in trust policies."""
+    with _refusals():
+        public = make_witness_key(output, name)
+    if as_json:
+        print_json({"file": str(output), "name": name, "key": public.vkey})
     else:
         click.echo(public.vkey)
 

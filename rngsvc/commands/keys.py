@@ -1,4 +1,4 @@
-"""The log's public key as commands take it: the verifier key itself, or a file that holds it."""
+"""The log's public key and trust policies as commands take them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from rngsvc.protocol.errors import MalformedError
+from rngsvc.protocol.policy import Policy
 from rngsvc.protocol.signed_note import NoteKey
 
 
@@ -33,4 +34,24 @@ class LogKey(click.ParamType[NoteKey]):
 
 log_key_option: Callable[..., Any] = click.option(
     "--log-key", type=LogKey(), required=True, help="The log's verifier key, or a file that holds it."
+)
+
+
+class PolicyFile(click.ParamType[Policy]):
+    """The path of a trust policy file (C2SP tlog-policy)."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Policy:
+        """Read it."""
+        if isinstance(value, Policy):
+            return value
+        try:
+            return Policy.parse(Path(value).read_bytes())
+        except (OSError, MalformedError) as error:
+            self.fail(f"{value}: {error}", param, ctx)
+
+
+policy_option: Callable[..., Any] = click.option(
+    "--policy", type=PolicyFile(), help="Trust policy file: ask for its quorum of witnesses too."
 )

@@ -1,7 +1,9 @@
 """`rngsvc log`."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,7 +13,11 @@ from rngsvc.client import Logged, SignedCheckpoint, SyncLog, TilesLog
 from rngsvc.commands.exit_codes import Ended, ExitCode
 from rngsvc.commands.output import json_option, print_json
 from rngsvc.commands.remote import connect, connection_options, failures_as_exit_codes
+from rngsvc.protocol.errors import MalformedError
+from rngsvc.protocol.receipt import Receipt, parse_document
 from rngsvc.protocol.signed_note import NoteKey, base64_text
+from rngsvc.upgrade import NotCosignedYet
+from rngsvc.upgrade import upgrade as upgraded_receipt
 
 
 @click.group()
@@ -133,6 +139,33 @@ def stream(first: int, end: int, follow: bool, as_json: bool, **where: Any) -> N
                     print_json({"index": index, "entry": raw.decode("ascii")})
                 else:
                     click.echo(raw.decode("ascii"))
+
+
+@command.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--url", required=True, help="The log's web address.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
+def upgrade(file: Path, url: str, output: Path) -> None:
+    """Let the proofs in a receipt or hand history lead to a checkpoint that witnesses have cosigned.
+
+    `rngsvc verify --policy` then asks for their quorum. The file is not checked here.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+        document = parse_document(text)
+        receipt = document if isinstance(document, Receipt) else document.receipt
+        upgraded = upgraded_receipt(receipt, TilesUrl(url))
+    except (MalformedError, UnicodeDecodeError) as error:
+        raise Ended(ExitCode.USAGE, f"{file}: {error}") from error
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    except (SourceUnreadable, NotCosignedYet) as error:
+        raise Ended(ExitCode.UNDECIDED, str(error)) from error
+    if isinstance(document, Receipt):
+        output.write_text(upgraded.encode(), encoding="utf-8")
+    else:
+        history = {**json.loads(text), "receipt": upgraded.members()}
+        output.write_text(json.dumps(history, indent=1) + "\n", encoding="utf-8")
 
 
 def _checkpoint(checkpoint: SignedCheckpoint) -> dict[str, object]:

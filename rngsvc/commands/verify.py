@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.text import Text
 
 from rngsvc.commands.exit_codes import Ended, ExitCode
-from rngsvc.commands.keys import log_key_option
+from rngsvc.commands.keys import log_key_option, policy_option
 from rngsvc.commands.output import json_option, print_json
 from rngsvc.keys.location import KeyUnavailable
 from rngsvc.keys.making import AuditorKeys
+from rngsvc.protocol.policy import Policy
 from rngsvc.protocol.signed_note import NoteKey
 from rngsvc.protocol.verify import Outcome, Report, verify
 
@@ -22,8 +23,9 @@ _STYLE = {Outcome.CHECKED: "green", Outcome.FAILED: "bold red", Outcome.NOT_SHOW
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @log_key_option
 @click.option("--auditor-key", metavar="URI", help="The table's auditor's keys (file:PATH), to open an escrowed seed.")
+@policy_option
 @json_option
-def command(file: Path, log_key: NoteKey, auditor_key: str | None, as_json: bool) -> None:
+def command(file: Path, log_key: NoteKey, auditor_key: str | None, policy: Policy | None, as_json: bool) -> None:
     """Check a receipt or a dealer's hand history, offline.
 
     FILE is its JSON (`-` for standard input). Each step is listed as checked, failed, or not shown, when the file does
@@ -35,7 +37,7 @@ def command(file: Path, log_key: NoteKey, auditor_key: str | None, as_json: bool
         opening = AuditorKeys.load(auditor_key).opening if auditor_key else None
     except KeyUnavailable as error:
         raise Ended(ExitCode.USAGE, str(error)) from error
-    report = verify(document, log_key.vkey, time.time_ns() // 1_000_000, opening)
+    report = verify(document, log_key.vkey, time.time_ns() // 1_000_000, opening, policy)
     if as_json:
         print_json(
             {

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
 from rngsvc.keys.location import KeyUnavailable, read_secret
 from rngsvc.keys.signing import SigningKey
 from rngsvc.keys.wrapping import KEY_BYTES, KeyEncryptionKey
+from rngsvc.protocol.cosignature import CosignerKey
 from rngsvc.protocol.signed_note import NoteKey
 
 _PEM_END = b"-----END PRIVATE KEY-----\n"
@@ -30,6 +31,19 @@ def make_signing_key(path: Path, origin: str) -> NoteKey:
     """
     private_key = Ed25519PrivateKey.generate()
     public = NoteKey(origin, private_key.public_key().public_bytes_raw())
+    write_secret(path, _pem(private_key))
+    return public
+
+
+def make_witness_key(path: Path, name: str) -> CosignerKey:
+    """Write a new signing key for the witness `name`; return its public part, whose `vkey` stands in policies.
+
+    Raises:
+        KeyUnavailable: the file exists or cannot be written.
+        MalformedError: `name` cannot name a key.
+    """
+    private_key = Ed25519PrivateKey.generate()
+    public = CosignerKey(name, private_key.public_key().public_bytes_raw())
     write_secret(path, _pem(private_key))
     return public
 

@@ -8,7 +8,7 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final, Self
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -58,6 +58,8 @@ def verify_ed25519(public_key: bytes, signature: bytes, message: bytes, what: st
 class NoteKey:
     """Who signs: a name and his raw 32-byte Ed25519 public key."""
 
+    signature_type: ClassVar = ED25519
+
     name: str
     public_key: bytes
 
@@ -69,23 +71,23 @@ class NoteKey:
     @property
     def key_id(self) -> bytes:
         """Return the four bytes by which a signature line names its key."""
-        return sha256(self.name.encode("ascii"), b"\n", bytes((ED25519,)), self.public_key)[:4]
+        return sha256(self.name.encode("ascii"), b"\n", bytes((self.signature_type,)), self.public_key)[:4]
 
     @property
     def vkey(self) -> str:
         """Return the verifier key text: name, id in hex, type and key in base64, joined by plus."""
-        return f"{self.name}+{self.key_id.hex()}+{base64_text(bytes((ED25519,)) + self.public_key)}"
+        return f"{self.name}+{self.key_id.hex()}+{base64_text(bytes((self.signature_type,)) + self.public_key)}"
 
     @classmethod
-    def from_vkey(cls, text: str) -> "NoteKey":
-        """Read a verifier key text; MalformedError if it is not an Ed25519 one or its id is wrong."""
+    def from_vkey(cls, text: str) -> Self:
+        """Read a verifier key text; MalformedError if it is not one of this type or its id is wrong."""
         parts = text.split("+", 2)
         if len(parts) != 3:
             raise MalformedError("vkey", "must be name+id+key")
         name, key_id, encoded = parts
         typed = base64_bytes(encoded, "vkey")
-        if len(typed) != 33 or typed[0] != ED25519:
-            raise MalformedError("vkey", "must hold an Ed25519 key (type 01)")
+        if len(typed) != 33 or typed[0] != cls.signature_type:
+            raise MalformedError("vkey", f"must hold an Ed25519 key (type {cls.signature_type:02x})")
         key = cls(name, typed[1:])
         if key.key_id.hex() != key_id:
             raise MalformedError("vkey", "must carry the id of its own key")

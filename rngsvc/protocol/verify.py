@@ -22,6 +22,7 @@ from rngsvc.protocol.errors import MalformedError, ProofError, StreamExhaustedEr
 from rngsvc.protocol.escrow import escrow_info, open_seed
 from rngsvc.protocol.evidence import Hand, NotShownError, needed, read_hand
 from rngsvc.protocol.merkle import root_of, verify_inclusion
+from rngsvc.protocol.policy import Policy
 from rngsvc.protocol.receipt import HistoryEvent, Receipt, parse_document
 from rngsvc.protocol.signed_note import NoteKey, SignedNote
 
@@ -73,12 +74,14 @@ def verify(
     log_key: str | bytes,
     now: int | None = None,
     auditor: X25519PrivateKey | None = None,
+    policy: Policy | None = None,
 ) -> Report:
     """Check a receipt or a dealer's history, offline.
 
     ``document`` is its JSON text, ``log_key`` the log's first key: a vkey text, which fixes the origin too, or the raw
     32 bytes. With ``now`` (ms since 1970) entries from the future are seen. ``auditor`` is the table's X25519 key,
-    with which an escrowed seed is opened and the derivation checked. MalformedError if ``log_key`` is no key; whatever
+    with which an escrowed seed is opened and the derivation checked. With ``policy`` a step more, "witnesses", asks for
+    its quorum of cosignatures on every checkpoint. MalformedError if ``log_key`` is no key; whatever
     is wrong with the document stands in the report.
     """
     # A raw key has no name of its own and takes the receipt's; until that is read any other will do.
@@ -97,8 +100,8 @@ def verify(
     steps.append(Step(*_READING[1], Outcome.CHECKED, _count(len(hand.logged), "entry", "entries")))
     if isinstance(log_key, bytes):
         pinned = NoteKey(receipt.origin, log_key)
-    evidence = _Evidence(hand, pinned, events, now, auditor)
-    for step_id, claim, check in _CHECKS:
+    evidence = _Evidence(hand, pinned, events, now, auditor, policy)
+    for step_id, claim, check in (*_CHECKS, *((_WITNESSES,) if policy else ())):
         try:
             outcome, detail = Outcome.CHECKED, check(evidence)
         except NotShownError as why:
@@ -133,6 +136,7 @@ class _Evidence:
     events: Sequence[HistoryEvent] | None
     now: int | None
     auditor: X25519PrivateKey | None
+    policy: Policy | None
 
     @property
     def receipt(self) -> Receipt:
@@ -195,6 +199,17 @@ def _check_checkpoints(evidence: _Evidence) -> str:
         if roots.setdefault(checkpoint.size, checkpoint.root) != checkpoint.root:
             raise ProofError(f"two checkpoints of {checkpoint.size} entries have different roots: the log is forked")
     return f"{_count(len(roots), 'checkpoint')}, the newest of {_count(max(roots), 'entry', 'entries')}"
+
+
+def _check_witnesses(evidence: _Evidence) -> str:
+    assert evidence.policy, "asked for with a policy only"
+    cosigners = set()
+    for logged in evidence.hand.logged:
+        try:
+            cosigners |= evidence.policy.verify_quorum(SignedNote.parse(logged.proof.checkpoint))
+        except ProofError as error:
+            raise ProofError(f"the checkpoint under entry {logged.index}: {error}") from error
+    return f"cosigned by {', '.join(sorted(cosigners)) or 'nobody, as the policy allows'}"
 
 
 def _check_inclusion(evidence: _Evidence) -> str:
@@ -539,4 +554,5 @@ _CHECKS: Final[tuple[tuple[str, str, Callable[[_Evidence], str]], ...]] = (
     ("deadline", "The hand was played and closed within its time.", _check_deadline),
     ("history", "The history's cards are the opened ones, in the order of the shuffles.", _check_history),
 )
+_WITNESSES: Final = ("witnesses", "A quorum of independent witnesses has seen the same log.", _check_witnesses)
 STEP_IDS: Final = (*(step_id for step_id, _ in _READING), *(step_id for step_id, _, _ in _CHECKS))
