@@ -66,3 +66,49 @@ def at_random(rng: random.Random) -> Choose:
         return Action(need.seat, choice.act, rng.randint(choice.lowest, choice.highest))
 
     return choose
+
+
+def script(hand: Hand, shoe: Shoe, acts: str) -> Hand:
+    """Play written acts, ``"3 bring_in, 4 complete, 1 raise 20, 2 discard 7c8d"``, dealing as needed before each.
+
+    A seat's number and its act; a total for bets and raises where more than one is possible. Afterwards the hand stands
+    where it waits for the next player, or is over.
+    """
+    for line in filter(None, (part.strip() for part in acts.split(","))):
+        seat, act, *rest = line.split()
+        hand = dealt(hand, shoe)
+        kind = Act(act)
+        cards = parse_all(rest[0]) if kind is Act.DISCARD else ()
+        to = int(rest[0]) if rest and not cards else None
+        hand = apply(hand, Action(int(seat), kind, to, cards))
+    return dealt(hand, shoe)
+
+
+def dealt(hand: Hand, shoe: Shoe) -> Hand:
+    """Give the hand all cards that it waits for."""
+    while isinstance(hand.awaits, NeedCards | NeedShuffle):
+        hand = shoe.answer(hand)
+    return hand
+
+
+def offered(hand: Hand) -> list[str]:
+    """Return the legal acts of the player to act as text, such as ``["3: fold", "3: call 10", "3: raise 30"]``."""
+    need = hand.awaits
+    if not isinstance(need, NeedAction):
+        return []
+    lines = []
+    for act, lowest, highest, _ in need.choices:
+        amount = "" if not highest else f" {lowest}" if lowest == highest else f" {lowest}..{highest}"
+        lines.append(f"{need.seat}: {act.value}{amount}")
+    return lines
+
+
+def third_street(doors: str, downs: str = "") -> list[int]:
+    """Return a deck whose door cards are ``doors`` in dealing order; the down cards are given or any others."""
+    up = parse_all(doors)
+    down = list(parse_all(downs))
+    spare = [card for card in range(51, -1, -1) if card not in up and card not in down]
+    while len(down) < 2 * len(up):
+        down.append(spare.pop(len(spare) // 2))
+    rest = [card for card in range(51, -1, -1) if card not in up and card not in down]
+    return [*down, *up, *rest]

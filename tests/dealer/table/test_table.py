@@ -68,7 +68,7 @@ class Game:
     def begin(self) -> None:
         drawn = self.table.must_draw_button()
         if drawn:
-            self.do(DrawButton(0))
+            self.do(DrawButton(drawn[0]))
         self.do(Begin(self.table.number + 1))
         assert self.table.hand is not None
         size = self.table.hand.deck_size
@@ -345,7 +345,7 @@ def test_the_first_button_is_drawn_among_those_who_are_ready() -> None:
     game.do(SitOut("ben"))
     assert game.table.next_deal() is None
     assert game.table.must_draw_button() == (1, 3, 4)
-    game.do(DrawButton(2))
+    game.do(DrawButton(4))
     deal = game.table.next_deal()
     assert deal is not None
     assert (deal.button, deal.dealt) == (4, (1, 3, 4))
@@ -594,7 +594,7 @@ def test_an_action_for_another_decision_or_hand_is_refused() -> None:
 @pytest.mark.rule("AL-22")
 def test_while_cards_cannot_be_had_no_clock_runs_and_after_two_minutes_the_hand_is_void() -> None:
     game = Game(POKERKINGS, 3)
-    game.do(DrawButton(0))
+    game.do(DrawButton(1))
     before = picture(game.table)
     stacks = {seat: game.table.stack(seat) for seat in game.table.seats}
     game.do(Begin(1))
