@@ -38,9 +38,12 @@ class DuplicateDecks:
         self.end = start
         self._fresh: list[Digests] = []
         self._runs: list[Digests] = []
+        # What a loaded state says, until its digests are read; without them it can be judged, but not added to.
+        self._said: dict[str, StateValue] | None = None
 
     def update(self, items: Items) -> None:
         """Take the decks that follow."""
+        assert self._said is None, "only a segment whose digests are there can grow"
         row_bytes = items.shape[1] * items.itemsize if len(items) else 1
         raw = np.ascontiguousarray(items).tobytes()
         digests = b"".join(
@@ -56,6 +59,8 @@ class DuplicateDecks:
             raise ValueError(
                 f"segments do not adjoin: one ends at item {self.end}, the next begins at {following.start}"
             )
+        for each in (self, following):
+            assert each._said is None, "only segments whose digests are there can be joined"
         self._fresh += following._fresh
         self._runs += following._runs
         self.end = following.end
@@ -84,6 +89,9 @@ class DuplicateDecks:
 
     def repeats(self) -> int:
         """Return the number of decks that equal an earlier deck of the segment."""
+        if self._said is not None:
+            assert isinstance(self._said["repeats"], int), "checked when it was loaded"
+            return self._said["repeats"]
         count, last = 0, None
         for part in self._in_order():
             if len(part):
@@ -94,23 +102,33 @@ class DuplicateDecks:
         return count
 
     def to_state(self) -> dict[str, StateValue]:
-        """Return the segment's bounds and the SHA-256 of its sorted digests, which `write_digests` writes."""
+        """Return the segment's bounds, its repeats and the SHA-256 of the digests that `write_digests` writes."""
+        if self._said is not None:
+            return dict(self._said)
         digest = hashlib.sha256()
         for part in self._in_order():
             digest.update(_to_bytes(part))
-        return {"start": self.start, "end": self.end, "digests_sha256": digest.hexdigest()}
+        return {
+            "start": self.start,
+            "end": self.end,
+            "digests_sha256": digest.hexdigest(),
+            "repeats": self.repeats(),
+        }
 
     def load(self, state: State) -> None:
-        """Replace the segment's bounds; `read_digests` must follow.
+        """Replace the segment by what `state` says of it. `read_digests` must follow before anything is added.
 
         Raises:
             ValueError: the state is not one of this test's.
         """
         match state:
-            case {"start": int(start), "end": int(end), "digests_sha256": str(digest)} if 0 <= start <= end:
-                self.start, self.end, self._wanted = start, end, digest
+            case {"start": int(start), "end": int(end), "digests_sha256": str(digest), "repeats": int(repeats)} if (
+                0 <= start <= end and 0 <= repeats <= end - start
+            ):
+                self.start, self.end = start, end
+                self._said = {"start": start, "end": end, "digests_sha256": digest, "repeats": repeats}
             case _:
-                raise ValueError("state: expected start, end and digests_sha256")
+                raise ValueError("state: expected start, end, digests_sha256 and repeats")
         self._fresh, self._runs = [], []
 
     def write_digests(self, file: BinaryIO) -> None:
@@ -123,16 +141,16 @@ class DuplicateDecks:
         Raises:
             ValueError: the file ends early, or its digests are not those of the state.
         """
-        digest = hashlib.sha256()
+        said, self._said = self._said, None
+        assert said is not None, "read after a state was loaded"
         missing = (self.end - self.start) * DIGEST_BYTES
         while missing:
             raw = file.read(min(missing, RUN_LENGTH * DIGEST_BYTES))
             if len(raw) % DIGEST_BYTES or not raw:
                 raise ValueError(f"state file ends {missing} bytes early")
-            digest.update(raw)
             self._take(raw)
             missing -= len(raw)
-        if digest.hexdigest() != self._wanted:
+        if self.to_state() != said:
             raise ValueError("state file: the deck digests are not those that the state names")
 
     def _take(self, raw: bytes) -> None:

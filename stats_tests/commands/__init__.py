@@ -1,0 +1,1 @@
+"""The commands of `stats_tests`, a module each."""

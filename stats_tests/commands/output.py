@@ -1,0 +1,57 @@
+"""How commands show progress and results."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output, and nothing else.")
+
+
+def print_json(value: Any) -> None:
+    """Print JSON for programs and people."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+@contextmanager
+def progress_bar(what: str, total: int | None, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+    """Show a bar on standard error while work goes on; only where a person watches. Yields what advances it."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda items: progress.advance(task, items)
+
+
+def p_text(log10_p: float | None) -> str:
+    """Return a P-value as people read it, also one that underflows."""
+    if log10_p is None:
+        return ""
+    if log10_p > -4:
+        return f"{10**log10_p:.6f}"
+    return "0 (impossible)" if log10_p <= -1e9 else f"10^{log10_p:.1f}"
+
+
+def result_table(rows: list[dict[str, Any]]) -> Table:
+    """Return the results as a table."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("test", no_wrap=True)
+    for column in ("statistic", "p", "adjusted p", "note"):
+        table.add_column(column)
+    for row in rows:
+        note = row.get("reason", "") or ("" if row["primary"] else "exploratory")
+        statistic = "" if row.get("statistic") is None else f"{row['statistic']:.4f}"
+        adjusted = p_text(row.get("log10_adjusted_p"))
+        table.add_row(row["test"], statistic, p_text(row.get("log10_p")), adjusted, note)
+    return table
+
+
+def print_table(table: Table) -> None:
+    """Print a table, as wide as it needs to be where nobody watches."""
+    console = Console(soft_wrap=not Console().is_terminal)
+    console.print(table, width=None if console.is_terminal else 160)

@@ -1,0 +1,208 @@
+"""`stats_tests run`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from stats_tests import evidence as evidence_file
+from stats_tests import ledger
+from stats_tests.battery import ESCALATION_FACTOR, Battery
+from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage, exit_code_of
+from stats_tests.commands.output import json_option, print_json, print_table, progress_bar, result_table
+from stats_tests.commands.sampling import FILE, Asked, asked_for, plan_options, source_options
+from stats_tests.manifest import code_hash
+from stats_tests.p_values import Verdict
+from stats_tests.report.document import Campaign, campaign, document, encode, overall_verdict, result_rows
+from stats_tests.report.signature import load_key, sign_report
+from stats_tests.runner import default_workers, run_plan
+from stats_tests.tally import Tally
+
+
+def report_options(command: Any) -> Any:
+    """Add the options of commands that write a report."""
+    for option in (
+        click.option("--time", "time", default="", metavar="TEXT", help="Time to put into the report; none is taken."),
+        click.option(
+            "--ledger", "ledger_path", type=click.Path(dir_okay=False, path_type=Path), help="File of attempts."
+        ),
+        click.option("--evidence", "evidence_path", type=FILE, help="What selftest wrote for this code."),
+        click.option("--key-name", default="auditor", show_default=True, help="The name that signs."),
+        click.option("--key", "key_path", type=FILE, help="Ed25519 private key (PEM) to sign the report with."),
+        click.option("--report", "report_path", type=click.Path(dir_okay=False, path_type=Path), help="JSON to write."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@source_options
+@plan_options
+@click.option("--workers", type=click.IntRange(min=1), help="Processes.  [default: one for each processor]")
+@click.option("--scheduler", metavar="ADDRESS", help="Let a Dask cluster do the work.")
+@click.option(
+    "--state", "state_path", type=click.Path(dir_okay=False, path_type=Path), help="Counts to write, for merge."
+)
+@report_options
+@json_option
+def command(
+    workers: int | None,
+    scheduler: str | None,
+    state_path: Path | None,
+    report_path: Path | None,
+    key_path: Path | None,
+    key_name: str,
+    evidence_path: Path | None,
+    ledger_path: Path | None,
+    time: str,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Test a sample. The plan is printed before any data are read; there is one verdict for all tests together."""
+    with bad_input_as_usage():
+        asked = asked_for(**options)
+        auditor = load_key(key_path, key_name) if key_path else None
+        evidence = evidence_file.load(evidence_path, None) if evidence_path else evidence_file.NONE
+        if asked.plan.battery is Battery.CERTIFICATION and evidence_path is None:
+            raise Ended(ExitCode.USAGE, "battery certification needs --evidence of a self-test of this code")
+        print_plan(asked)
+        attempts = Attempts(ledger_path, asked, time)
+        campaigns = _campaigns(asked, workers or default_workers(), scheduler, attempts, quiet=as_json)
+        if state_path is not None:
+            write_state(campaigns[0].tally, state_path)
+        verdict = overall_verdict(campaigns, renewable=asked.source.renewable)
+        report = document(asked.plan, campaigns, verdict, time=time, evidence=evidence, ledger=attempts.lines())
+        raw = encode(report)
+        note = sign_report(report, raw, auditor) if auditor else None
+        if report_path is not None:
+            write_report(report_path, raw, note)
+    show(campaigns, verdict, as_json=as_json, signed=note is not None)
+    raise SystemExit(exit_code_of(verdict))
+
+
+class Attempts:
+    """The ledger's view of this run: a line before each campaign and one after it."""
+
+    def __init__(self, path: Path | None, asked: Asked, time: str) -> None:
+        """Open the ledger; without a path nothing is kept."""
+        self._path = path
+        self._what = {
+            "battery": str(asked.plan.battery),
+            "kind": str(asked.plan.setting.kind),
+            "size": asked.plan.setting.size,
+            "source": asked.source.describe(),
+            "code": code_hash(),
+            "time": time,
+        }
+
+    def begin(self, start: int, stop: int | None) -> None:
+        """Record that a campaign begins."""
+        self._append({"event": "begin", "first_item": start, "last_item": -1 if stop is None else stop - 1})
+
+    def end(self, one: Campaign) -> None:
+        """Record what a campaign said."""
+        root = one.tally.sample_root().hex()
+        self._append({"event": "end", "merkle_root": root, "verdict": str(one.decision.verdict)})
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return all lines of the ledger."""
+        return [] if self._path is None else ledger.read(self._path)
+
+    def _append(self, event: dict[str, Any]) -> None:
+        if self._path is not None:
+            ledger.append(self._path, {**self._what, **event})
+
+
+def print_plan(asked: Asked) -> None:
+    """Print the plan on standard error, before the data are read."""
+    plan = asked.plan.to_json()
+    tests = [test["id"] for test in plan["tests"] if not test["not_applicable"]]
+    about = {key: plan[key] for key in ("battery", "kind", "size", "mode", "least_items")}
+    click.echo(f"plan: {json.dumps({**about, **plan['decision'], 'tests': tests})}", err=True)
+
+
+def _campaigns(asked: Asked, workers: int, scheduler: str | None, attempts: Attempts, *, quiet: bool) -> list[Campaign]:
+    """Run the campaign, and a second one if the rule asks for it."""
+    campaigns = [_campaign(asked, asked.start, asked.stop, workers, scheduler, attempts, quiet=quiet)]
+    if overall_verdict(campaigns, renewable=asked.source.renewable) is Verdict.DOUBTFUL:
+        assert asked.stop is not None, "what can be drawn again was drawn in a known number"
+        size = ESCALATION_FACTOR * (asked.stop - asked.start)
+        click.echo(f"doubtful: one fresh sample of {size} items decides", err=True)
+        campaigns.append(_campaign(asked, asked.stop, asked.stop + size, workers, scheduler, attempts, quiet=quiet))
+    return campaigns
+
+
+def _campaign(
+    asked: Asked,
+    start: int,
+    stop: int | None,
+    workers: int,
+    scheduler: str | None,
+    attempts: Attempts,
+    *,
+    quiet: bool,
+) -> Campaign:
+    attempts.begin(start, stop)
+    total = None if stop is None else stop - start
+    with progress_bar(str(asked.plan.setting.kind), total, quiet=quiet) as tick:
+        try:
+            tally = run_plan(asked.plan, asked.source, start, stop, workers=workers, scheduler=scheduler, tick=tick)
+        except RuntimeError as error:
+            raise Ended(ExitCode.USAGE, str(error)) from error
+    one = campaign(tally, asked.source.describe())
+    attempts.end(one)
+    return one
+
+
+def write_state(tally: Tally, path: Path) -> None:
+    """Write the state file under its name only when it is whole."""
+    part = path.with_name(f"{path.name}.part")
+    with part.open("wb") as file:
+        tally.write(file)
+    part.replace(path)
+
+
+def write_report(path: Path, raw: bytes, note: str | None) -> None:
+    """Write the report, and its signature beside it as PATH.note."""
+    path.write_bytes(raw)
+    if note is not None:
+        path.with_name(f"{path.name}.note").write_text(note, encoding="utf-8")
+
+
+def show(campaigns: list[Campaign], verdict: Verdict, *, as_json: bool, signed: bool) -> None:
+    """Print results and verdict."""
+    decided = [result_rows(one.results, one.decision) for one in campaigns]
+    if as_json:
+        print_json(
+            {
+                "verdict": str(verdict),
+                "signed": signed,
+                "battery": str(campaigns[0].tally.plan.battery),
+                "mode": str(campaigns[0].tally.plan.setting.mode),
+                "campaigns": [
+                    {
+                        "items": one.tally.items,
+                        "verdict": str(one.decision.verdict),
+                        "failed": list(one.decision.failed),
+                        "failed_second_reading": list(one.decision.failed_second_reading),
+                        "too_good": list(one.decision.too_good),
+                        "results": rows,
+                    }
+                    for one, rows in zip(campaigns, decided, strict=True)
+                ],
+                "results": decided[-1],
+            }
+        )
+        return
+    for one, rows in zip(campaigns, decided, strict=True):
+        print_table(result_table(rows))
+        decision = one.decision
+        click.echo(f"{one.tally.items} items, {len(decision.adjusted)} primary results: {decision.verdict}")
+        for test in decision.failed:
+            click.echo(f"  below 0.01 after adjustment: {test}")
+        for test in decision.too_good:
+            click.echo(f"  too good to be chance: {test}")
+        if one.tally.items < one.tally.plan.least:
+            click.echo(f"  too little data: the battery needs {one.tally.plan.least} items")
+    click.echo(f"verdict: {verdict}{'' if signed else ' (UNSIGNED)'}")
