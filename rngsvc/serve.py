@@ -8,6 +8,7 @@ store is closed. Every doubt at start or later ends the process with exit code 4
 import asyncio
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import resource
@@ -114,6 +115,7 @@ async def run(settings: Settings, *, auditor_keys: Path | None = None, watch_par
     """
     logs.configure(settings.log_level, settings.log_format)
     _keep_secrets_out_of_dumps()
+    _collect_rarely()
     metrics = Metrics()
     stopping = asyncio.Event()
     try:
@@ -406,6 +408,13 @@ async def _until_orphaned(stopping: asyncio.Event) -> None:
     while os.getppid() == parent:  # noqa: ASYNC110  (nobody tells a process that its parent is gone)
         await asyncio.sleep(_ORPHAN_CHECK_S)
     stopping.set()
+
+
+def _collect_rarely() -> None:
+    """Keep the garbage collector from walking modules and open hands again and again: nearly all dies by reference."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def _keep_secrets_out_of_dumps() -> None:

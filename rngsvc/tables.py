@@ -149,23 +149,29 @@ class Tables:
 
 
 def rows(table: bytes, seq: int, n: int, step: Reserved | Step) -> StepRow:
-    """Return ``step``, number ``n`` of hand ``seq``, as it is stored."""
+    """Return ``step``, number ``n`` of hand ``seq``, as it is stored (kinds as plain strings, which SQLite binds fast)."""
     match step:
         case Reserved():
             return StepRow(table, seq, n, RESERVE, step.position, step.secret)
         case Promised():
-            return StepRow(table, seq, n, Event.PROMISE, step.position)
+            return StepRow(table, seq, n, Event.PROMISE.value, step.position)
         case Sealed():
             return StepRow(
-                table, seq, n, Event.RESHUFFLE if step.k else Event.SEAL, step.position, step.secret, k=step.k
+                table,
+                seq,
+                n,
+                Event.RESHUFFLE.value if step.k else Event.SEAL.value,
+                step.position,
+                step.secret,
+                k=step.k,
             )
         case Drawn():
-            return StepRow(table, seq, n, Event.DRAW, step.position, step.secret)
+            return StepRow(table, seq, n, Event.DRAW.value, step.position, step.secret)
         case Closed():
-            return StepRow(table, seq, n, Event.CLOSE, step.position)
+            return StepRow(table, seq, n, Event.CLOSE.value, step.position)
         case Opened():
             places = pack(f">{len(step.places)}H", *step.places)
-            return StepRow(table, seq, n, Event.OPEN, None, time=step.time, k=step.k, places=places)
+            return StepRow(table, seq, n, Event.OPEN.value, None, time=step.time, k=step.k, places=places)
 
 
 def _fold(steps: Sequence[StepRow], entries: Mapping[int, bytes]) -> list[Hand]:
