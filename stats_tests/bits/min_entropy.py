@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from stats_tests.bits.sequence import LONGEST_WINDOW, Sequence
+from stats_tests.bits.universal import distances_back
 
 Z: Final = 2.5758293035489008
 """The normal quantile of 0.995."""
@@ -115,11 +116,7 @@ def compression(bits: Bits) -> float:
     """6.3.4: Maurer's statistic on blocks of six samples, solved for the probability of the likeliest block."""
     count = len(bits) // COMPRESSION_BITS
     values = Sequence(bits).windows(COMPRESSION_BITS)[: count * COMPRESSION_BITS : COMPRESSION_BITS]
-    order = np.argsort(values, kind="stable")
-    distance = order + 1
-    again = values[order[1:]] == values[order[:-1]]
-    distance[1:][again] = np.diff(order)[again]
-    logs = np.log2(distance[order >= COMPRESSION_FIRST])
+    logs = np.log2(distances_back(values, COMPRESSION_FIRST))
     mean = logs.mean()
     deviation = COMPRESSION_SIGMA * math.sqrt((logs**2).sum() / (logs.size - 1) - mean**2)
     bound = mean - Z * deviation / math.sqrt(logs.size)

@@ -204,19 +204,10 @@ class SecondLevel:
         bins, passed, sequences = row[: self.BINS], int(row[self.BINS]), int(row[self.BINS + 1])
         if not sequences:
             return not_applicable(test, UNJUDGED, "applies to none of the sequences")
-        proportion_log_p = _binomial_at_most(passed, sequences, 1 - self.ALPHA)
-        details: dict[str, int | float] = {
-            "sequences": sequences,
-            "proportion": passed / sequences,
-            "proportion_log_p": proportion_log_p,
-        }
+        details = {"sequences": sequences, "passed": passed, "proportion": passed / sequences}
         if sequences < self.UNIFORMITY_FROM:
             null = f"binomial, {sequences} sequences, {1 - self.ALPHA} at or above {self.ALPHA}"
-            return Result(test=test, null=null, statistic=passed, log_p=proportion_log_p, details=details)
+            log_p = math.log(special.bdtr(passed, sequences, 1 - self.ALPHA))
+            return Result(test=test, null=null, statistic=passed, log_p=min(0.0, log_p), details=details)
         labels = [f"{k / self.BINS:.1f}-{(k + 1) / self.BINS:.1f}" for k in range(self.BINS)]
         return goodness_of_fit(test, bins, [1 / self.BINS] * self.BINS, labels, details)
-
-
-def _binomial_at_most(successes: int, trials: int, probability: float) -> float:
-    tail = float(special.bdtr(successes, trials, probability))
-    return math.log(tail) if tail > 0 else -math.inf

@@ -6,6 +6,7 @@ from functools import cache
 from typing import ClassVar, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import signal
 
 from stats_tests.bits.per_sequence import UNIT, WHOLE
@@ -68,14 +69,7 @@ class Universal:
         length = self.block_bits
         blocks = len(sequence) // length
         values = sequence.windows(length)[: blocks * length : length]
-        # A stable sort brings equal blocks side by side, in order of place.
-        order = np.argsort(values, kind="stable")
-        places = order + 1
-        distance = places.copy()  # to the place before the first, for a block that was not seen yet
-        again = values[order[1:]] == values[order[:-1]]
-        distance[1:][again] = np.diff(places)[again]
-        tested = distance[places > self.first_blocks]
-        return np.array([_log_table(blocks)[tested].sum()])
+        return np.array([_log_table(blocks)[distances_back(values, self.first_blocks)].sum()])
 
     def judge(self, counts: Counts, sequences: int) -> tuple[Result, ...]:
         """Judge the mean of the logarithms."""
@@ -97,6 +91,19 @@ class Universal:
                 details={"block_bits": length, "first_blocks": self.first_blocks, "tested_blocks": tested},
             ),
         )
+
+
+def distances_back(values: NDArray[np.uint16], first: int) -> NDArray[np.int64]:
+    """Return, in any order, how far the last equal value lies behind each value but the `first` ones.
+
+    For a value that was not seen before it is the distance to the place before the first.
+    """
+    # A stable sort brings equal values side by side, in order of place.
+    order = np.argsort(values, kind="stable")
+    distances = order + 1
+    again = values[order[1:]] == values[order[:-1]]
+    distances[1:][again] = np.diff(order)[again]
+    return distances[order >= first]
 
 
 @cache
