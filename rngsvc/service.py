@@ -217,7 +217,7 @@ class Service:
             contribution_leaf(i, contributor, seed or None)
             for i, ((contributor, _), seed) in enumerate(zip(hand.promises, seeds, strict=True))
         )
-        leaves = tuple(tuple(self._dealt(table, hand, k).leaves) for k in range(len(hand.shuffles)))
+        leaves = tuple(tuple(dealt.leaves) for dealt in self._all_dealt(table, hand, len(hand.shuffles)))
         return PublicHand(view, contributions, leaves)
 
     async def hands(self, caller: Caller, table_id: bytes, after_seq: int, limit: int) -> list[StepRow]:
@@ -237,7 +237,8 @@ class Service:
         leaves: tuple[tuple[bytes, ...], ...] = ()
         if close.outcome != "lost":
             await self._load_key(table, seq, view.hand)
-            leaves = tuple(tuple(self._dealt(table, view.hand, k).leaves) for k in range(len(view.hand.shuffles)))
+            dealt = self._all_dealt(table, view.hand, len(view.hand.shuffles))
+            leaves = tuple(tuple(each.leaves) for each in dealt)
         return OpenedHand(view.entries, close.seeds or (), leaves, close.escrow or b"", close.seed or b"")
 
     # --- Steps: check everything, then stage ---
@@ -372,7 +373,7 @@ class Service:
             raise Refused(Reason.LOCATION_NAMED, str(error)) from None
         before = hand.shuffles[-1]
         context = reshuffle_context(before.context, before.root, request.k, request.locations)
-        orders = [self._dealt(table, hand, k).order for k in range(len(hand.shuffles))]
+        orders = [dealt.order for dealt in self._all_dealt(table, hand, len(hand.shuffles))]
         dealt = self._deal(table, hand, request.k, context, [orders[j][p] for j, p in request.locations])
         entry = SealEntry(
             time=batch.time,
@@ -779,19 +780,23 @@ class Service:
         return Dealt(order, salted, leaves, cards_root(k, leaves), used)
 
     def _dealt(self, table: Table, hand: Hand, k: int) -> Dealt:
-        """Return a sealed shuffle again, derived anew where it is no longer at hand; never drawn anew."""
-        key = (table.id, hand.seq, k)
-        dealt = self.dealt.get(key)
-        if dealt is None:
-            shuffle = hand.shuffles[k]
-            items: Sequence[int] = range(shuffle.n)
-            if k:
-                items = [self._dealt(table, hand, j).order[p] for j, p in shuffle.inputs]
-            dealt = self._deal(table, hand, k, shuffle.context, items)
-            assert dealt.root == shuffle.root, "what is derived again is what was sealed"
-            if hand.state is not State.CLOSED:
-                self.dealt.put(key, dealt)
-        return dealt
+        """Return a sealed shuffle again."""
+        return self.dealt.get((table.id, hand.seq, k)) or self._all_dealt(table, hand, k + 1)[k]
+
+    def _all_dealt(self, table: Table, hand: Hand, count: int) -> list[Dealt]:
+        """Return the first ``count`` shuffles, derived anew where they are no longer at hand; never drawn anew."""
+        found: list[Dealt] = []
+        for k, shuffle in enumerate(hand.shuffles[:count]):
+            key = (table.id, hand.seq, k)
+            dealt = self.dealt.get(key)
+            if dealt is None:
+                items = [found[j].order[p] for j, p in shuffle.inputs] if k else range(shuffle.n)
+                dealt = self._deal(table, hand, k, shuffle.context, items)
+                assert dealt.root == shuffle.root, "what is derived again is what was sealed"
+                if hand.state is not State.CLOSED:
+                    self.dealt.put(key, dealt)
+            found.append(dealt)
+        return found
 
     def _all_open(self, table: Table, hand: Hand, request: OpenCards) -> bool:
         """Say whether every place asked for was opened before: one by one, or all with the seal in mode full."""
