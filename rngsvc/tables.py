@@ -149,7 +149,7 @@ class Tables:
 
 
 def rows(table: bytes, seq: int, n: int, step: Reserved | Step) -> StepRow:
-    """Return ``step``, number ``n`` of hand ``seq``, as it is stored (kinds as plain strings, which SQLite binds fast)."""
+    """Return ``step``, number ``n`` of hand ``seq``, as it is stored; kinds as plain strings, which bind fast."""
     match step:
         case Reserved():
             return StepRow(table, seq, n, RESERVE, step.position, step.secret)
