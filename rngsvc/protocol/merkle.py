@@ -64,9 +64,9 @@ def verify_consistency(old_size: int, old_root: bytes, new_size: int, new_root: 
     Raises ProofError if ``proof`` (RFC 6962 section 2.1.2) does not show that. Every tree continues the empty one,
     so that nothing can be shown from size 0: refused, lest an empty proof pass for evidence.
     """
-    if old_size == 0:
+    if old_size <= 0:
         raise ProofError("from the empty tree there is nothing to prove")
-    if not 0 < old_size <= new_size:
+    if old_size > new_size:
         raise ProofError(f"a tree of {new_size} leaves cannot continue one of {old_size}")
     if old_size == new_size:
         if proof:

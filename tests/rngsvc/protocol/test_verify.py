@@ -302,6 +302,12 @@ def duplicate_card() -> HandInLog:
     return hand.open(0, 0, 1).close()
 
 
+def clock_set_back() -> HandInLog:
+    hand = HandInLog(reveal="public", n=12).reserve().promise()
+    hand.log.time -= 5000
+    return hand.seal().close()
+
+
 def listed_as_absent() -> HandInLog:
     """The first contributor did give his seed (the one that `promise` takes), but the service says that he did not."""
     return sealed(contributions=((b"seat-1", None), (b"seat-3", b"\x22" * 32))).close()
@@ -359,6 +365,7 @@ HELD = {listed_as_absent: b"\x99" * 32, seeds_of_an_unused_hand: None}
         (openings_kept_back, {"close"}),
         (wrong_numbers, {"derivation"}),
         (duplicate_card, {"items"}),
+        (clock_set_back, {"entries"}),
         (listed_as_absent, {"own"}),
         (absence_not_listed, {"contributions", "own", "seeds"}),
         (absence_of_nobody, {"contributions"}),
@@ -395,6 +402,7 @@ def swap(values, i, j):
         (changed(seq=2), {"entries"}),
         (changed(entries=GOOD.receipt().entries[1:]), {"entries"}),
         (changed(entries=(GOOD.receipt().entries[0], *GOOD.receipt().entries[2:])), {"entries"}),
+        (changed(entries=GOOD.receipt().entries[:1]), {"entries"}),
         (changed(entries=swap(GOOD.receipt().entries, 0, 1)), {"entries"}),
         (changed(entries=swap(GOOD.receipt().entries, 3, 4)), {"entries"}),
         (changed(entries=GOOD.receipt().entries[:2] + GOOD.receipt().entries[3:]), {"promises", "contributions"}),
