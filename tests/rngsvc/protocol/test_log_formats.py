@@ -274,7 +274,7 @@ HASH_LINE = GOOD_PROOF.split("\n")[2]
     ],
 )
 def test_a_near_miss_of_an_offline_proof_is_refused(text):
-    with pytest.raises(MalformedError, match="^proof"):
+    with pytest.raises(MalformedError, match=r"^proof"):
         TlogProof.parse(text)
 
 
