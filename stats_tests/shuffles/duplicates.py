@@ -59,8 +59,8 @@ class DuplicateDecks:
             raise ValueError(
                 f"segments do not adjoin: one ends at item {self.end}, the next begins at {following.start}"
             )
-        for each in (self, following):
-            assert each._said is None, "only segments whose digests are there can be joined"
+        assert self._said is None, "only a segment whose digests are there can grow"
+        assert following._said is None, "only a segment whose digests are there can be joined"
         self._fresh += following._fresh
         self._runs += following._runs
         self.end = following.end

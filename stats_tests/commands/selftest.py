@@ -1,0 +1,55 @@
+"""`stats_tests selftest`."""
+
+from pathlib import Path
+
+import click
+
+from rngsvc.protocol.signed_note import sign
+from stats_tests.commands.exit_codes import ExitCode, bad_input_as_usage
+from stats_tests.commands.output import json_option, print_json
+from stats_tests.commands.sampling import FILE
+from stats_tests.evidence import encode
+from stats_tests.report.signature import load_key
+from stats_tests.runner import default_workers
+from stats_tests.selftest import Check, evidence_of, run_selftest
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Fewer seeds, no samples of a million: says so in the evidence.")
+@click.option("--evidence", "evidence_path", type=click.Path(dir_okay=False, path_type=Path), help="File to write.")
+@click.option("--key", "key_path", type=FILE, help="Ed25519 private key (PEM) to sign the evidence with.")
+@click.option("--key-name", default="auditor", show_default=True, help="The name that signs.")
+@click.option("--time", "time", default="", metavar="TEXT", help="Time to put into the evidence; none is taken.")
+@click.option("--workers", type=click.IntRange(min=1), help="Processes.  [default: one for each processor]")
+@json_option
+def command(
+    quick: bool,
+    evidence_path: Path | None,
+    key_path: Path | None,
+    key_name: str,
+    time: str,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Show that the battery catches what it must, and leaves good output alone.
+
+    All built-in known-bad generators must fail where they can be seen; published P-values must be hit to six digits;
+    scaling is exhausted; a good generator's P-values must be uniform over 1,000 seeds.
+    """
+    with bad_input_as_usage():
+        auditor = load_key(key_path, key_name) if key_path else None
+
+    def report(check: Check) -> None:
+        click.echo(f"{'ok    ' if check.passed else 'FAILED'}  {check.name}  {check.facts}", err=as_json)
+
+    checks = run_selftest(full=not quick, workers=workers or default_workers(), report=report)
+    evidence = evidence_of(checks, full=not quick, time=time)
+    text = encode(evidence).decode()
+    if evidence_path is not None:
+        evidence_path.write_text(sign(text, auditor.key, auditor.sign) if auditor else text, encoding="utf-8")
+    if as_json:
+        print_json(evidence)
+    else:
+        signed = "" if auditor else " (UNSIGNED)"
+        click.echo(f"selftest: {'passed' if evidence['passed'] else 'FAILED'}{signed}")
+    raise SystemExit(ExitCode.OK if evidence["passed"] else ExitCode.CHECK_FAILED)
