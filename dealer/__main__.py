@@ -10,6 +10,9 @@ import click
 
 COMMANDS: Final = {
     "demo": "Play and verify hands of every game.",
+    "serve": "Run a card room.",
+    "token": "Let a player into a card room.",
+    "replay": "Play recorded hands again and compare.",
 }
 
 
@@ -37,7 +40,8 @@ class Commands(click.Group):
 def cli() -> None:
     """A card room's stud and draw games, dealt from a sealed shoe.
 
-    Exit codes: 0 ok, 1 a check failed, 2 usage, 3 undecided or unreachable, 78 configuration.
+    Exit codes: 0 ok, 1 a check failed, 2 usage, 3 undecided or unreachable, 4 stopped by a defect,
+    78 configuration.
     """
 
 

@@ -19,7 +19,7 @@ from dealer.history import Reader, history, open_locations
 from dealer.house_rules import Button, HouseRules, Stakes
 from dealer.own_seed import OwnSeed
 from dealer.show import Telling, money, title
-from dealer.shufflers import SealedShoe
+from dealer.shufflers import SealedShoe, register
 from dealer.state import Hand, NeedAction
 from rngsvc.client import Client, Table
 from rngsvc.protocol.verify import Outcome, Report, verify
@@ -96,9 +96,7 @@ class Demonstration:
 
     async def hands(self, number: int) -> AsyncIterator[Played]:
         """Play so many hands and yield each. Raises CallFailed, Unproven, CardsLost, ProofError."""
-        table = await self._client.register_table(
-            uuid.uuid4().bytes, mode="shoe", reveal="escrow", auditor=self._service.auditor.public_keys
-        )
+        table = await register(self._client, uuid.uuid4().bytes, self._service.auditor.public_keys)
         for n in range(number):
             button = self._players[n % len(self._players)].seat if self._rules.button is Button.MOVES else 0
             yield await self._one(table, button)

@@ -11,8 +11,8 @@ from dealer.hand import reshuffled, supply
 from dealer.state import Hand, NeedCards, NeedShuffle
 from dealer.stub import Location
 from rngsvc import client
-from rngsvc.client import CallFailed, Client, Unproven
-from rngsvc.client.errors import OutcomeUnknown, Unavailable
+from rngsvc.client import CallFailed, Client, Opening, Unproven
+from rngsvc.client.errors import NotFound, OutcomeUnknown, Unavailable
 
 
 class CardsLost(Exception):
@@ -24,6 +24,12 @@ class CardsLost(Exception):
     def __init__(self, why: str, *, worth_retrying: bool) -> None:
         super().__init__(why)
         self.worth_retrying = worth_retrying
+
+
+async def register(service: Client, table: bytes, auditor: tuple[bytes, bytes]) -> client.Table:
+    """Return a table at the shuffle service: a sealed shoe, whose seeds only ``auditor`` can open after the close."""
+    with _lost_cards():
+        return await service.register_table(table, mode="shoe", reveal="escrow", auditor=auditor)
 
 
 class SealedShoe:
@@ -39,10 +45,16 @@ class SealedShoe:
             return cls(await table.reserve())
 
     @classmethod
-    async def resume(cls, service: Client, table: bytes, seq: int) -> "SealedShoe":
-        """Return the shoe of a hand that was begun before this process; `restore` gives it its openings again."""
+    async def at(cls, table: client.Table, seq: int) -> "SealedShoe":
+        """Return the shoe of hand ``seq``, reserved by now or long ago: so a dealer that was killed goes on."""
         with _lost_cards():
-            return cls(await service.hand(table, seq))
+            try:
+                return cls(await table.hand(seq))
+            except NotFound:
+                hand = await table.reserve()
+        if hand.seq != seq:
+            raise CardsLost(f"hand {hand.seq} was reserved where {seq} was due", worth_retrying=False)
+        return cls(hand)
 
     @property
     def seq(self) -> int:
@@ -58,6 +70,11 @@ class SealedShoe:
     def commitment(self) -> bytes:
         """What the service is bound to since the reserve, 32 bytes."""
         return self._hand.commitment
+
+    @property
+    def knows_its_shuffle(self) -> bool:
+        """Say whether the first shuffle is sealed and its leaves are known to this process."""
+        return bool(self._hand.shuffles) and self._hand.shuffles[0].leaves is not None
 
     @property
     def roots(self) -> tuple[bytes, ...]:
@@ -96,10 +113,26 @@ class SealedShoe:
         """Return the hand's receipt with the openings of ``seen``; without it with all, for the house's own files."""
         return self._hand.receipt(seen=None if seen is None else [(k, p) for k, p in seen])
 
-    def restore(self, receipt: bytes) -> None:
-        """Learn leaves, contributions and openings again from the house's own receipt of this hand."""
+    async def reopen(self, locations: Iterable[Location]) -> None:
+        """After a restart: learn all leaves and what was opened before again; nothing new is opened."""
+        by_shuffle: dict[int, list[int]] = {}
+        for k, p in locations:
+            by_shuffle.setdefault(k, []).append(p)
         with _lost_cards():
-            self._hand.restore(receipt)
+            for shuffle in self._hand.shuffles:
+                await self._hand.learn_leaves(shuffle.k)
+            for k, places in by_shuffle.items():
+                await self._hand.open(k, places)
+
+    def opening(self, location: Location) -> Opening:
+        """Return what was opened at a location."""
+        return self._hand.openings[(location.k, location.p)]
+
+    async def draw(self, purpose: bytes, modulus: int) -> int:
+        """Draw one number 0..modulus-1 instead of a shuffle."""
+        with _lost_cards():
+            (value,) = await self._hand.draw(purpose, modulus, 1)
+        return value
 
 
 class _lost_cards:  # noqa: N801  (used as a context manager, read as a verb)

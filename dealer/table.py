@@ -149,8 +149,9 @@ class Table:
                 self._play(command, now_ms)
             case Tick():
                 self._tick(now_ms)
-            case DrawButton(drawn):
-                self.drawn_button = self.must_draw_button()[drawn]
+            case DrawButton(seat):
+                assert seat in self.must_draw_button(), "the button is drawn among those who are ready"
+                self.drawn_button = seat
             case Begin(number):
                 self._begin(number, now_ms)
             case Supply(cards):

@@ -78,9 +78,9 @@ class Tick(NamedTuple):
 
 
 class DrawButton(NamedTuple):
-    """The shuffle service drew the first button: number ``drawn`` of those who were ready (PK-14)."""
+    """The shuffle service drew the first button: ``seat`` (PK-14)."""
 
-    drawn: int
+    seat: int
 
 
 class Begin(NamedTuple):

@@ -1,0 +1,132 @@
+"""The card room: all tables of one dealer, over one store, one cashier and one shuffle service."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import structlog
+
+from dealer.cashier import BANK, Ledger, PlayMoney
+from dealer.history import Reader, history, open_locations, replay
+from dealer.house_rules import HouseRules, Stakes
+from dealer.rooms import GAMES
+from dealer.shufflers import register
+from dealer.store import Store, StoredTable
+from dealer.table import Refused
+from dealer.table_live import LiveTable
+from rngsvc.client import Client, Table
+
+_log = structlog.get_logger("dealer.card_room")
+
+
+class UnknownTable(Exception):
+    """There is no such table, or no such closed hand at it."""
+
+
+class CardRoom:
+    """Opens tables and keeps them going. `stopped` is set when a table met a defect: then everything must stop.
+
+    ``auditor`` are the raw X25519 and Ed25519 public keys of the tables' auditor; ``clock`` gives ms since 1970.
+    """
+
+    def __init__(
+        self, store: Store, service: Client, auditor: tuple[bytes, bytes], grant: int, clock: Callable[[], int]
+    ) -> None:
+        self._store = store
+        self._service = service
+        self._auditor = auditor
+        self._clock = clock
+        self._live: dict[bytes, LiveTable] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.stopped = asyncio.Event()
+        balances = store.balances()
+        self._cashier = PlayMoney(Ledger(balances), grant)
+        self._cashier.know(name.removeprefix("player:") for name in balances if name != BANK)
+
+    def start(self) -> None:
+        """Let all stored tables go on."""
+        for stored in self._store.tables():
+            self._go_on(stored)
+
+    async def stop(self) -> None:
+        """Stop all tables where they are; what happened is stored."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def open(self, table: bytes, game: str, stakes_name: str) -> LiveTable:
+        """Open a table, or return it if it was opened with the same terms. Raises Refused, StoreFailed."""
+        rules = GAMES.get(game)
+        if rules is None:
+            raise Refused("game", f"must be one of {', '.join(GAMES)}")
+        stakes = stakes_of(rules, stakes_name or rules.stakes[0].name)
+        try:
+            self._store.create(table, game, stakes.name)
+        except ValueError as error:
+            raise Refused("table", "exists with other terms") from error
+        return self._live.get(table) or self._go_on(self._store.table(table))
+
+    def _go_on(self, stored: StoredTable) -> LiveTable:
+        rules = GAMES[stored.game]
+        stakes = stakes_of(rules, stored.stakes)
+        live = LiveTable(stored, rules, stakes, self._store, self._cashier, self._register, self._clock)
+        self._live[stored.table] = live
+        task = asyncio.create_task(live.run())
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return live
+
+    async def _register(self, table: bytes) -> Table:
+        return await register(self._service, table, self._auditor)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.critical("a table met a defect", exc_info=task.exception())
+            self.stopped.set()
+
+    def table(self, table: bytes) -> LiveTable:
+        """Return a table. Raises UnknownTable."""
+        try:
+            return self._live[table]
+        except KeyError:
+            raise UnknownTable("table: there is none with this id") from None
+
+    def tables(self) -> list[LiveTable]:
+        """Return all tables, by id."""
+        return [self._live[table] for table in sorted(self._live)]
+
+    def history(self, table: bytes, number: int, player: str) -> tuple[int, str]:
+        """Return a closed hand's number and its history with receipt as ``player`` may see it (CC-15).
+
+        Raises UnknownTable.
+        """
+        self.table(table)
+        try:
+            finished = self._store.finished(table, number)
+        except KeyError:
+            raise UnknownTable("hand: it is not closed, or there is none with this number") from None
+        written = json.loads(finished.history)
+        hand = replay(written, GAMES[written["game"]])
+        viewer = next((seat for seat, name in finished.players.items() if name == player), Reader.BYSTANDER)
+        seen = open_locations(hand, viewer)
+        assert seen is not None, "only the house sees everything"
+        receipt = _cut(json.loads(finished.receipt), seen)
+        return finished.hand, json.dumps(history(hand, viewer, names=finished.players, receipt=receipt))
+
+
+def _cut(receipt: dict[str, Any], seen: Iterable[tuple[int, int]]) -> dict[str, Any]:
+    """Return a receipt without the openings that its reader may not see."""
+    allowed = set(seen)
+    openings = [each for each in receipt.get("openings", ()) if (each["k"], each["p"]) in allowed]
+    rest = {name: value for name, value in receipt.items() if name != "openings"}
+    return {**rest, "openings": openings} if openings else rest
+
+
+def stakes_of(rules: HouseRules, name: str) -> Stakes:
+    """Return a game's stakes by their name. Raises Refused."""
+    for stakes in rules.stakes:
+        if stakes.name == name:
+            return stakes
+    raise Refused("stakes", f"must be one of {', '.join(stakes.name for stakes in rules.stakes)}")

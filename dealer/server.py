@@ -1,0 +1,211 @@
+"""gRPC: messages in, the card room's tables, messages out; who calls, and errors as statuses. Nothing else."""
+
+from __future__ import annotations  # grpc's classes are generic in its stubs only
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import wraps
+from typing import Any, Final, TypeVar
+
+import grpc
+import structlog
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import Message
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+from grpc_status import rpc_status
+
+from dealer import wire
+from dealer.actions import IllegalAction
+from dealer.card_room import CardRoom, UnknownTable
+from dealer.cashier import NotEnough
+from dealer.store import StoreFailed
+from dealer.table import Refused
+from dealer.table_commands import SitIn, SitOut, Stand
+from dealer.table_live import LiveTable
+from dealer.tokens import Identity, Role, TokenRefused, read_token
+from dealer.v1 import table_pb2, table_pb2_grpc
+from dealer.wire import InvalidField
+
+ERROR_DOMAIN: Final = "dealer"
+MAX_REQUEST_BYTES: Final = 64 * 1024
+_BEARER: Final = "Bearer "
+
+Context = grpc.aio.ServicerContext[Any, Any]
+Request = TypeVar("Request", bound=Message)
+Answer = TypeVar("Answer", bound=Message)
+
+_log = structlog.get_logger("dealer.server")
+
+
+class Forbidden(Exception):
+    """The caller is known, and this is not for him."""
+
+
+# Every error that a caller can meet, its status, and the stable word for programs.
+STATUS: Final[dict[type[Exception], tuple[int, str]]] = {
+    InvalidField: (code_pb2.INVALID_ARGUMENT, "INVALID_FIELD"),
+    TokenRefused: (code_pb2.UNAUTHENTICATED, "TOKEN_REFUSED"),
+    Forbidden: (code_pb2.PERMISSION_DENIED, "FORBIDDEN"),
+    UnknownTable: (code_pb2.NOT_FOUND, "UNKNOWN_TABLE"),
+    Refused: (code_pb2.FAILED_PRECONDITION, "REFUSED"),
+    IllegalAction: (code_pb2.FAILED_PRECONDITION, "ILLEGAL_ACTION"),
+    NotEnough: (code_pb2.FAILED_PRECONDITION, "NOT_ENOUGH"),
+    StoreFailed: (code_pb2.UNAVAILABLE, "STORE_FAILED"),
+}
+
+
+def to_status(error: Exception) -> status_pb2.Status:
+    """Return the rich status of an error; inner causes of a failed store are not sent."""
+    code, reason = STATUS[type(error)]
+    message = "the store failed; try again" if isinstance(error, StoreFailed) else str(error)
+    status = status_pb2.Status(code=code, message=message)
+    details: list[Message] = [error_details_pb2.ErrorInfo(reason=reason, domain=ERROR_DOMAIN)]
+    if isinstance(error, InvalidField | Refused):
+        violation = error_details_pb2.BadRequest.FieldViolation(field=error.field, description=error.allowed)
+        details.append(error_details_pb2.BadRequest(field_violations=[violation]))
+    for detail in details:
+        packed = AnyMessage()
+        packed.Pack(detail)
+        status.details.append(packed)
+    return status
+
+
+def _answers(
+    method: Callable[[Any, Identity, Request], Awaitable[Answer]],
+) -> Callable[[Any, Request, Context], Awaitable[Answer]]:
+    """Return the gRPC method: it finds out who calls, and turns errors into statuses."""
+
+    @wraps(method)
+    async def answer(self: TableServicer, request: Request, context: Context) -> Answer:
+        try:
+            return await method(self, self.caller(context), request)
+        except tuple(STATUS) as error:
+            await context.abort_with_status(rpc_status.to_status(to_status(error)))
+            raise AssertionError("aborting raises") from error
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:
+            _log.exception("defect", method=method.__name__)
+            await context.abort(grpc.StatusCode.INTERNAL, "a defect; it is logged")
+            raise AssertionError("aborting raises") from error
+
+    return answer
+
+
+class TableServicer(table_pb2_grpc.TableServiceServicer):
+    """`dealer.v1.TableService`."""
+
+    def __init__(self, room: CardRoom, token_key: bytes) -> None:
+        self._room = room
+        self._token_key = token_key
+
+    def caller(self, context: Context) -> Identity:
+        """Return who calls. Raises TokenRefused."""
+        for name, value in context.invocation_metadata() or ():
+            if name == "authorization" and isinstance(value, str) and value.startswith(_BEARER):
+                return read_token(self._token_key, value.removeprefix(_BEARER), time.time())
+        raise TokenRefused("a token is needed: authorization: Bearer TOKEN")
+
+    def _played_by(self, identity: Identity, table: bytes) -> LiveTable:
+        """Return a table for a player. Raises Forbidden, InvalidField, UnknownTable."""
+        if identity.role is not Role.PLAYER:
+            raise Forbidden("this is for players")
+        return self._room.table(wire.table_id(table))
+
+    @_answers
+    async def CreateTable(  # noqa: D102, N802
+        self, identity: Identity, request: table_pb2.CreateTableRequest
+    ) -> table_pb2.CreateTableResponse:
+        if identity.role is not Role.OPERATOR:
+            raise Forbidden("this is for operators")
+        live = self._room.open(wire.table_id(request.table), request.game, request.stakes)
+        return table_pb2.CreateTableResponse(table=wire.summary(live))
+
+    @_answers
+    async def ListTables(  # noqa: D102, N802
+        self, _identity: Identity, request: table_pb2.ListTablesRequest
+    ) -> table_pb2.ListTablesResponse:
+        after = wire.table_id(request.after) if request.after else b""
+        later = [live for live in self._room.tables() if live.id > after]
+        return table_pb2.ListTablesResponse(tables=map(wire.summary, later[: wire.page_size(request.page_size)]))
+
+    @_answers
+    async def Sit(self, identity: Identity, request: table_pb2.SitRequest) -> table_pb2.SitResponse:  # noqa: D102, N802
+        live = self._played_by(identity, request.table)
+        live.sit(identity.player, request.seat, wire.amount(request.amount), wire.request_id(request.request_id))
+        return table_pb2.SitResponse()
+
+    @_answers
+    async def TopUp(self, identity: Identity, request: table_pb2.TopUpRequest) -> table_pb2.TopUpResponse:  # noqa: D102, N802
+        live = self._played_by(identity, request.table)
+        live.top_up(identity.player, wire.amount(request.amount), wire.request_id(request.request_id))
+        return table_pb2.TopUpResponse()
+
+    @_answers
+    async def Stand(self, identity: Identity, request: table_pb2.StandRequest) -> table_pb2.StandResponse:  # noqa: D102, N802
+        self._played_by(identity, request.table).do(Stand(identity.player))
+        return table_pb2.StandResponse()
+
+    @_answers
+    async def SitOut(self, identity: Identity, request: table_pb2.SitOutRequest) -> table_pb2.SitOutResponse:  # noqa: D102, N802
+        self._played_by(identity, request.table).do(SitOut(identity.player))
+        return table_pb2.SitOutResponse()
+
+    @_answers
+    async def SitIn(self, identity: Identity, request: table_pb2.SitInRequest) -> table_pb2.SitInResponse:  # noqa: D102, N802
+        live = self._played_by(identity, request.table)
+        live.do(SitIn(identity.player, post=request.post, every_hand=not request.ask_each_hand))
+        return table_pb2.SitInResponse()
+
+    @_answers
+    async def PromiseSeed(  # noqa: D102, N802
+        self, identity: Identity, request: table_pb2.PromiseSeedRequest
+    ) -> table_pb2.PromiseSeedResponse:
+        live = self._played_by(identity, request.table)
+        live.promise_seed(identity.player, request.hand, wire.promised(request.promise))
+        return table_pb2.PromiseSeedResponse()
+
+    @_answers
+    async def RevealSeed(  # noqa: D102, N802
+        self, identity: Identity, request: table_pb2.RevealSeedRequest
+    ) -> table_pb2.RevealSeedResponse:
+        live = self._played_by(identity, request.table)
+        live.reveal_seed(identity.player, request.hand, wire.seed(request.seed))
+        return table_pb2.RevealSeedResponse()
+
+    @_answers
+    async def Act(self, identity: Identity, request: table_pb2.ActRequest) -> table_pb2.ActResponse:  # noqa: D102, N802
+        self._played_by(identity, request.table).do(wire.play(identity.player, request))
+        return table_pb2.ActResponse()
+
+    @_answers
+    async def GetHistory(  # noqa: D102, N802
+        self, identity: Identity, request: table_pb2.GetHistoryRequest
+    ) -> table_pb2.GetHistoryResponse:
+        number, text = self._room.history(wire.table_id(request.table), request.hand, identity.player)
+        return table_pb2.GetHistoryResponse(hand=number, json=text)
+
+    async def Watch(  # noqa: D102, N802
+        self, request: table_pb2.WatchRequest, context: Context
+    ) -> AsyncIterator[table_pb2.WatchResponse]:
+        try:
+            identity = self.caller(context)
+            live = self._room.table(wire.table_id(request.table))
+            live.watches(identity.player)
+        except tuple(STATUS) as error:
+            await context.abort_with_status(rpc_status.to_status(to_status(error)))
+            raise AssertionError("aborting raises") from error
+        view = wire.View(live, identity.player)
+        try:
+            while True:
+                seen = live.version
+                yield view.next()
+                await live.changes(seen)
+        except asyncio.CancelledError:
+            # The caller has left, or the server stops. A CancelledError that escapes a handler hangs its client.
+            return
+        finally:
+            with contextlib.suppress(StoreFailed):
+                live.watches_no_more(identity.player)

@@ -1,0 +1,61 @@
+"""What the dealer keeps: tables, their journals, the ledger and finished hands. `Store` is the port.
+
+`sqlite` is the default and survives `kill -9` at any point; `memory` is for trying things out and for tests.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from dealer.cashier import Transfer
+
+
+class StoredTable(NamedTuple):
+    """A table as it was opened, as it stood between two hands, and everything that happened since."""
+
+    table: bytes
+    game: str
+    stakes: str
+    snapshot: Mapping[str, Any] | None
+    journal: Sequence[Mapping[str, Any]]
+
+
+class FinishedHand(NamedTuple):
+    """A closed hand: who sat where, and the house's own history with its receipt, as JSON texts."""
+
+    table: bytes
+    hand: int
+    players: Mapping[int, str]
+    history: str
+    receipt: str
+
+
+class StoreFailed(Exception):
+    """It is not known what is stored: whoever gets this reloads, and shows nothing of what he wanted to store."""
+
+
+class Store(Protocol):
+    """The verbs. When one returns, what it wrote is durable; when it raises StoreFailed, it may or may not be."""
+
+    def create(self, table: bytes, game: str, stakes: str) -> None:
+        """Keep a new table. A repeat with the same terms changes nothing; with others it raises ValueError."""
+
+    def tables(self) -> list[StoredTable]:
+        """Return all tables with their journals, by id."""
+
+    def table(self, table: bytes) -> StoredTable:
+        """Return one table. Raises KeyError."""
+
+    def append(self, table: bytes, entries: Iterable[Mapping[str, Any]], transfers: Iterable[Transfer]) -> None:
+        """Add to a table's journal and to the ledger, both or neither."""
+
+    def finish(self, hand: FinishedHand, snapshot: Mapping[str, Any]) -> None:
+        """Keep a finished hand and the table's snapshot, and drop the journal that led to it, all or nothing."""
+
+    def finished(self, table: bytes, hand: int) -> FinishedHand:
+        """Return a finished hand; number 0 is the newest. Raises KeyError."""
+
+    def balances(self) -> dict[str, int]:
+        """Return the ledger's accounts."""
+
+    def close(self) -> None:
+        """Let go of the store."""

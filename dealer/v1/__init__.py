@@ -1,0 +1,1 @@
+"""Generated from `proto/dealer/v1`; never edited by hand (`make proto`)."""
