@@ -1,13 +1,15 @@
 """SP 800-22, 2.9 Maurer's Universal Statistical."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import signal
+from scipy import fft
 
 from stats_tests.bits.per_sequence import UNIT, WHOLE
 from stats_tests.bits.sequence import Sequence
@@ -134,12 +136,22 @@ def distance_moments(length: int, tested: int) -> tuple[float, float]:
     mean = float((geometric * logs).sum())
     variance = float((geometric * logs**2).sum()) - mean**2
     # h(r) = sum over i of log2(i) (g(i, r) - product of the marginal probabilities).
-    later = signal.lfilter([1.0], [1.0, -q], logs[::-1])[::-1]  # sum over i >= r of log2(i) q^(i - r)
+    later = _fading_sums(logs[::-1], q)[::-1]  # sum over i >= r of log2(i) q^(i - r)
     farther = np.append(later[1:], 0.0) * s ** (reach - 1.0)
-    nearer = np.append(0.0, signal.lfilter([1.0], [1.0, -q], logs * s ** (reach - 1.0))[:-1])
+    nearer = np.append(0.0, _fading_sums(logs * s ** (reach - 1.0), q)[:-1])
     h = p**2 * (farther + nearer) - mean * geometric
-    reach_sum = signal.fftconvolve(np.append(logs, np.log2(reach + reach[-1])), h[::-1])[reach.size : 2 * reach.size]
+    # For each k the sum over r of log2(k + r) h(r), a correlation.
+    size = fft.next_fast_len(3 * reach.size, real=True)
+    long_logs = np.append(logs, np.log2(reach + reach[-1]))
+    products = fft.rfft(long_logs, size) * fft.rfft(h[::-1], size)
+    reach_sum = fft.irfft(products, size)[reach.size : 2 * reach.size]
     lags = reach[: tested - 1]
     covariance = (reach_sum * q**reach)[: lags.size]
     shared = 2 * float((covariance * (tested - lags)).sum()) / tested
     return mean, (variance + shared) / tested
+
+
+def _fading_sums(terms: NDArray[np.float64], fade: float) -> NDArray[np.float64]:
+    """Return y(i) = terms(i) + fade y(i - 1)."""
+    sums: Iterable[float] = accumulate(terms.tolist(), lambda total, term: fade * total + term)
+    return np.array(list(sums))
