@@ -103,12 +103,11 @@ def offered(hand: Hand) -> list[str]:
     return lines
 
 
-def third_street(doors: str, downs: str = "") -> list[int]:
-    """Return a deck whose door cards are ``doors`` in dealing order; the down cards are given or any others."""
-    up = parse_all(doors)
+def third_street(doors: str, downs: str = "", then: str = "") -> list[int]:
+    """Return a deck by its door cards in dealing order; down cards and those after the deal are given or any others."""
+    up, later = parse_all(doors), parse_all(then)
     down = list(parse_all(downs))
-    spare = [card for card in range(51, -1, -1) if card not in up and card not in down]
+    spare = [card for card in range(51, -1, -1) if card not in (*up, *down, *later)]
     while len(down) < 2 * len(up):
         down.append(spare.pop(len(spare) // 2))
-    rest = [card for card in range(51, -1, -1) if card not in up and card not in down]
-    return [*down, *up, *rest]
+    return [*down, *up, *later, *spare]
