@@ -106,5 +106,8 @@ class Forger:
 
     def logged(self, entry: Entry) -> log_pb2.LoggedEntry:
         """Return ``entry`` as the only one of a log of its own, signed."""
-        raw = entry.encode()
+        return self.logged_raw(entry.encode())
+
+    def logged_raw(self, raw: bytes) -> log_pb2.LoggedEntry:
+        """Return any bytes as the only entry of a log of its own, signed."""
         return log_pb2.LoggedEntry(index=0, entry=raw, proof=b"", checkpoint=self.checkpoint(1, leaf_hash(raw)))

@@ -192,3 +192,31 @@ async def test_the_wrong_log_key_is_refused_at_the_start(service: RunningService
 def test_a_client_follows_exactly_one_log(keys: list[NoteKey]) -> None:
     with pytest.raises(ValueError, match="log_key"):
         TrustedLog(keys)
+
+
+@pytest.mark.asyncio
+async def test_a_fork_between_two_answers_on_their_way_is_noticed(service: RunningService) -> None:
+    """The forged checkpoint was read while its size was still to come, and is trusted only afterwards."""
+    async with await Client.connect(service.grpc, log_key=service.log_key) as client:
+        note = Forger(service).checkpoint(client.newest_checkpoint.size + 1, bytes(32))
+        forged = client.connection.log.checkpoint(note)
+        await client.register_table(os.urandom(16))
+        await client.log.checkpoint()
+        assert client.newest_checkpoint.size == forged.size
+        with pytest.raises(errors.LogForked) as raised:
+            await client.connection.see(forged, surely=True)
+        assert_evidence(raised.value, service)
+
+
+@pytest.mark.asyncio
+async def test_one_place_with_two_entries_is_a_fork(service: RunningService) -> None:
+    async with await Client.connect(service.grpc, log_key=service.log_key, consistency="off") as client:
+        table = await client.register_table(os.urandom(16))
+        table.chain.add(table.logged, table.terms)
+        other = replace(table.terms, ttl=60)
+        index = table.logged.index
+        message = Forger(service).logged_at(other, index, index + 3)
+        forged = await client.connection.logged(message)
+        with pytest.raises(errors.LogForked) as raised:
+            table.chain.add(forged, other)
+        assert_evidence(raised.value, service)

@@ -139,6 +139,8 @@ async def test_other_content_under_the_same_key_is_refused(client: Client) -> No
         await hand.seal(51)
     assert raised.value.reason == "OTHER_CONTENT"
     assert hand.shuffles[0].n == 52
+    with pytest.raises(ValueError, match="k: shuffle 1 is not sealed"):
+        await hand.open(1, [0])
 
 
 @pytest.mark.asyncio

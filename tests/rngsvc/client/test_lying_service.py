@@ -414,3 +414,36 @@ async def test_a_signed_entry_that_does_not_fit_is_refused_by_name(
         with pytest.raises(errors.Unproven) as raised:
             await scene(client)
         assert type(raised.value) is expected
+
+
+@pytest.mark.asyncio
+async def test_what_is_in_the_log_but_is_no_entry_is_refused(service: RunningService) -> None:
+    def lie(answer: Any) -> None:
+        answer.logged.CopyFrom(Forger(service).logged_raw(b"{}"))
+
+    lies: dict[str, Lie] = {"RegisterTable": lie}
+    async with (
+        lying_server(service.grpc, lies) as target,
+        await Client.connect(target, log_key=service.log_key, consistency="off") as client,
+    ):
+        with pytest.raises(errors.AnswerMalformed, match="is in the log but is none"):
+            await table_of(client)
+
+
+@pytest.mark.asyncio
+async def test_a_hand_of_a_table_with_other_terms_is_refused(service: RunningService) -> None:
+    forger = Forger(service)
+
+    def lie(answer: Any) -> None:
+        terms: Any = parse_entry(answer.entries[0].entry)
+        answer.entries[0].CopyFrom(forger.logged(replace(terms, ttl=60)))
+
+    lies: dict[str, Lie] = {}
+    async with (
+        lying_server(service.grpc, lies) as target,
+        await Client.connect(target, log_key=service.log_key, consistency="off") as client,
+    ):
+        hand = await promised(client)
+        lies["GetHand"] = lie
+        with pytest.raises(errors.EntryMismatch):
+            await hand.table.hand(1)
