@@ -3,7 +3,7 @@
 The public one serves only what everybody may see, so it needs no authentication and may be cached: tiles never change.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -26,8 +26,10 @@ _FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 _FRESH: Final = {"Cache-Control": "no-cache"}
 
 
-def public_app(service: Service, log: Log, store: Store, origin: str, cosigned: Callable[[], str]) -> Starlette:
-    """Return what strangers may read: `/checkpoint`, `/tile/...` (C2SP tlog-tiles), `/hands/{table}/{seq}`."""
+def public_app(
+    service: Service, log: Log, store: Store, origin: str, cosigned: Callable[[], str], pages: Sequence[Route]
+) -> Starlette:
+    """Return what strangers may read: `/checkpoint`, `/tile/...` (C2SP tlog-tiles), `/hands/{table}/{seq}`, `pages`."""
 
     async def checkpoint(_request: Request) -> Response:
         if log.head is None:
@@ -67,6 +69,7 @@ def public_app(service: Service, log: Log, store: Store, origin: str, cosigned: 
             Route("/cosigned-checkpoint", cosigned_checkpoint),
             Route("/tile/{rest:path}", tile),
             Route("/hands/{table}/{seq:int}", hand),
+            *pages,
         ],
         exception_handlers={ServiceError: _refuse},
     )
@@ -92,7 +95,10 @@ def operator_app(registry: CollectorRegistry, health: Callable[[], tuple[bool, d
 
 
 def public_receipt(shown: PublicHand, origin: str, table: str, seq: int) -> dict[str, object]:
-    """Return the public part of a hand's receipt (`protocol/receipt.md`): no seed of anybody, no opening."""
+    """Return the public part of a hand's receipt (`protocol/receipt.md`): no seed of anybody, no opening.
+
+    Leaves that are lost with the hand's secrets are absent.
+    """
     entries = [
         {
             "entry": each.entry.decode(),
@@ -100,19 +106,22 @@ def public_receipt(shown: PublicHand, origin: str, table: str, seq: int) -> dict
         }
         for each in shown.view.entries
     ]
-    shuffles = [
-        {"k": k, "n": len(leaves), "leaves": [leaf.hex() for leaf in leaves]} for k, leaves in enumerate(shown.leaves)
-    ]
-    return {
+    receipt: dict[str, object] = {
         "format": "rs1-receipt/1",
         "origin": origin,
         "table": table,
         "seq": seq,
         "entries": entries,
-        "contributions": [leaf.hex() for leaf in shown.contribution_leaves],
-        "shuffles": shuffles,
         "openings": [],
     }
+    if shown.contribution_leaves is not None:
+        receipt["contributions"] = [leaf.hex() for leaf in shown.contribution_leaves]
+    if shown.leaves is not None:
+        receipt["shuffles"] = [
+            {"k": k, "n": len(leaves), "leaves": [leaf.hex() for leaf in leaves]}
+            for k, leaves in enumerate(shown.leaves)
+        ]
+    return receipt
 
 
 async def _refuse(_request: Request, error: Exception) -> Response:

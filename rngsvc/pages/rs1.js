@@ -163,8 +163,8 @@ export async function verifyInclusion(leaf, index, size, proof, root) {
 
 /** Throw ProofError unless `proof` shows that the tree of `newSize` leaves begins with the `oldSize` of the older. */
 export async function verifyConsistency(oldSize, oldRoot, newSize, newRoot, proof) {
-  if (oldSize === 0) throw new ProofError("from the empty tree there is nothing to prove");
-  if (!(oldSize > 0 && oldSize <= newSize)) {
+  if (oldSize <= 0) throw new ProofError("from the empty tree there is nothing to prove");
+  if (!(oldSize <= newSize)) {
     throw new ProofError(`a tree of ${newSize} leaves cannot continue one of ${oldSize}`);
   }
   if (oldSize === newSize) {

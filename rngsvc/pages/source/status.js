@@ -1,0 +1,98 @@
+/* The status page: shows status.json as a person reads it, and asks for it again every ten seconds. */
+
+import { counted, el, the, when } from "./elements.js";
+
+const REFRESH_MS = 10_000;
+const VERDICTS = { pass: "is-good", fail: "is-bad", undecided: "is-open" };
+const KINDS = { start: "Self-tests at start", daily: "Daily statistical battery", audit: "Auditor's verdict" };
+const STATES = { reserved: "waiting", promised: "waiting, seeds promised", sealed: "being played", drawn: "numbers drawn" };
+
+function board(status) {
+  return [
+    verdict(status),
+    el(
+      "div",
+      { class: "figures" },
+      figure(status.log.size, "log entries"),
+      figure(status.hands.in_play, "hands in play"),
+      figure(status.hands.waiting, "hands reserved and waiting"),
+      figure(status.hands.overdue, "hands overdue", status.hands.overdue ? "is-bad" : ""),
+    ),
+    section("Integrity checks", integrity(status)),
+    section("Hands not closed", table(["Table", "Hand", "State", "Must be closed by"], status.hands.open.map(openHand))),
+    section("Hands closed last", table(["Closed", "Table", "Hand", "Outcome", ""], status.hands.closed.map(closedHand))),
+  ];
+}
+
+function verdict({ signing, log, hands, integrity: results }) {
+  const newest = log.time === null ? "The log is empty." : el("span", {}, "Newest checkpoint: ", when(log.time), ".");
+  const troubles = [];
+  if (!signing.able) troubles.push(`Signing is stopped: ${signing.why}`);
+  if (hands.overdue) troubles.push(`${counted(hands.overdue, "hand is", "hands are")} past the deadline.`);
+  if (results.entries.some(({ verdict: said }) => said === "fail")) troubles.push("An integrity check below has failed.");
+  if (results.daily_overdue) troubles.push("No daily battery has reported in the last 26 hours.");
+  const kind = !signing.able || hands.overdue ? "failed" : troubles.length ? "open" : "checked";
+  const title = { checked: "✓ In order", open: "– Running, with remarks", failed: "✗ Needs attention" }[kind];
+  return el(
+    "section",
+    { class: `verdict ${kind}`, "data-verdict": kind, "aria-labelledby": "said" },
+    el("h2", { id: "said" }, title),
+    el("p", {}, newest),
+    ...troubles.map((each) => el("p", {}, each)),
+  );
+}
+
+const figure = (value, name, kind = "") => el("div", {}, el("strong", { class: kind }, value.toLocaleString()), name);
+
+function section(title, content) {
+  const id = title.toLowerCase().replaceAll(" ", "-");
+  return el("section", { class: "sheet", "aria-labelledby": id }, el("h2", { id }, title), content);
+}
+
+function table(heads, rows) {
+  if (!rows.length) return el("p", { class: "quiet" }, "None.");
+  const head = el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)));
+  const body = rows.map((row) => el("tr", {}, ...row.map((each) => el("td", {}, each))));
+  return el("div", { class: "wide", tabindex: "0" }, el("table", {}, el("thead", {}, head), el("tbody", {}, ...body)));
+}
+
+function integrity({ integrity: { entries } }) {
+  const rows = entries.map(({ index, time, kind, verdict: said, code }) => [
+    when(time),
+    KINDS[kind] ?? kind,
+    el("span", { class: VERDICTS[said] ?? "" }, said),
+    `${index}`,
+    code ? el("code", {}, code) : "",
+  ]);
+  return table(["When", "What", "Verdict", "Log index", "Code (SHA-256 of its manifest)"], rows);
+}
+
+function openHand({ table: id, seq, state, expires, overdue }) {
+  const deadline = expires ? when(expires) : "after the hands before it";
+  return [handLink(id, seq), `${seq}`, STATES[state] ?? state, overdue ? el("span", { class: "is-bad" }, deadline, " (overdue)") : deadline];
+}
+
+function closedHand({ time, table: id, seq, outcome, reason }) {
+  const said = el("span", { class: outcome === "lost" ? "is-bad" : "" }, reason ? `${outcome} (${reason})` : outcome);
+  return [when(time), el("code", {}, id), `${seq}`, said, handLink(id, seq, "check")];
+}
+
+const handLink = (id, seq, text) =>
+  el("a", { href: `verify?table=${encodeURIComponent(id)}&seq=${seq}` }, text ?? el("code", {}, id));
+
+async function refresh() {
+  try {
+    const answer = await fetch("status.json");
+    if (!answer.ok) throw new Error(`the service answered ${answer.status}`);
+    const status = await answer.json();
+    the("origin").textContent = `Log ${status.log.origin}`;
+    the("board").replaceChildren(...board(status));
+  } catch (error) {
+    const said = `The service cannot be read just now: ${error.message}. Trying again every ten seconds.`;
+    the("board").replaceChildren(el("p", { class: "said failed", role: "alert" }, said));
+  }
+  the("board").removeAttribute("aria-busy");
+}
+
+await refresh();
+setInterval(refresh, REFRESH_MS);

@@ -1,0 +1,437 @@
+/* The verify page: takes a document in, has rs1.js check it, and says what came out as a person understands it. */
+
+import { cardLeaf, cardOf, fingerprint, missingCryptography, parseDocument, parseVkey, toBytes, verify } from "../rs1.js";
+import { counted, el, the, when } from "./elements.js";
+
+const SERVED = location.protocol !== "file:";
+const PINS = "rs1-log-keys";
+
+// --- In words: what each step means to a player ---
+
+const GROUPS = [
+  ["The log", ["document", "entries", "keys", "checkpoints", "inclusion", "chain"]],
+  ["The players' seeds", ["promises", "contributions", "own", "seeds"]],
+  ["The shuffle", ["context", "seals", "reshuffles"]],
+  ["The cards", ["openings", "items", "history"]],
+  ["The end of the hand", ["reveal", "derivation", "close", "deadline"]],
+];
+const MEANING = {
+  document: ["The file can be read", "It has exactly the agreed form, so that nothing in it can be read two ways."],
+  entries: ["It tells one hand", "Commitment, promises, shuffle and close stand in the order that every hand must have."],
+  keys: ["The log's key was handed on properly", "If the room changed its key, the old key signed for the new one."],
+  checkpoints: ["The room has signed this log", "The signature fits the key below; the room cannot deny it later."],
+  inclusion: ["Every entry is in the signed log", "Hashes lead from each entry of this hand to what the room signed."],
+  chain: ["Nothing was slipped in or taken out", "Each entry of this table names the entry before it."],
+  promises: ["Players promised their seeds first", "The shuffle is tied to promises that were logged before it."],
+  contributions: ["Every seed that was given counted", "Whoever gave none is listed as absent."],
+  own: ["Your own seed counted", "The random number from your side went into the shuffle as you promised it."],
+  seeds: ["The seeds are the promised ones", "After the hand all seeds were shown, and each fits its promise."],
+  context: ["All parts are bound together", "The room's seed was fixed before the players' seeds were shown, and neither could change."],
+  seals: ["The whole deck was sealed before the deal", "A fingerprint of every card in its place was logged before one was seen."],
+  reshuffles: ["Only cards that were there were shuffled again", "No card was put into a reshuffle twice."],
+  openings: ["The cards you saw are the sealed ones", "Each fits the fingerprint that was fixed before the deal."],
+  items: ["No card is there twice", "Among the cards in this file each stands in one place only."],
+  history: ["The story of the hand fits the cards", "Cards came off the deck in order; none was skipped or swapped."],
+  reveal: ["The room's seed was shown as agreed", "To everybody, or locked for the table's auditor: the table fixed that at its start."],
+  derivation: ["The shuffle comes out again", "With the room's seed this page shuffled the deck itself and got the same order."],
+  close: ["Nobody looked at a card out of turn", "The log lists every card that the table asked for, and when."],
+  deadline: ["The hand was played in time", "A hand cannot be held open to wait for a better moment."],
+};
+const MARKS = { checked: ["✓", "checked"], failed: ["✗", "failed"], "not shown": ["–", "not in this file"] };
+// Without these the file speaks for nobody, and nothing else that was checked counts for much.
+const ESSENTIAL = ["document", "entries", "keys", "checkpoints", "inclusion"];
+
+const RANKS = ["2", "3", "4", "5", "6", "7", "8", "9", "10", "J", "Q", "K", "A"];
+const RANK_NAMES = { J: "jack", Q: "queen", K: "king", A: "ace" };
+const SUITS = { c: ["♣", "clubs", ""], d: ["♦", "diamonds", "red"], h: ["♥", "hearts", "red"], s: ["♠", "spades", ""] };
+const MODES = { shoe: "sealed; each card was opened when it was dealt", full: "the table knew all cards from the start" };
+const REVEALS = { public: "to everybody", escrow: "locked, for the table's auditor only" };
+const REASONS = {
+  expired: "its time ran out",
+  misdeal: "a misdeal",
+  players_left: "too few players remained",
+  rng_lost: "the table lost its connection to the shuffle service",
+  caller: "the table gave it up",
+  exhausted: "the byte stream was used up",
+  seed_lost: "the stored seed cannot be read",
+  key_lost: "the key to the stored seeds is gone",
+};
+
+// --- Keys: pinned by the player, given in the page's address, or as this site says ---
+
+const keys = { pinned: new Map(), address: new Map(), site: new Map() };
+const SOURCES = {
+  pinned: "pinned by you",
+  address: "given by you, not pinned",
+  site: "as this site says, not pinned by you yet",
+};
+let canStore = true;
+let newest = null; // the document that was checked last, to check it again under another key
+
+function loadPins() {
+  try {
+    keys.pinned = new Map(Object.entries(JSON.parse(localStorage.getItem(PINS) ?? "{}")));
+  } catch {
+    canStore = false; // some browsers keep nothing for pages from disk
+  }
+}
+
+function storePins() {
+  if (canStore) localStorage.setItem(PINS, JSON.stringify(Object.fromEntries(keys.pinned)));
+}
+
+async function loadAddress() {
+  const given = new URLSearchParams(location.hash.slice(1)).getAll("key");
+  for (const vkey of given) {
+    try {
+      keys.address.set((await parseVkey(vkey)).name, vkey);
+    } catch {
+      sayKeyError("The key in this page's address is no key.");
+    }
+  }
+}
+
+async function loadSite() {
+  if (!SERVED) return;
+  try {
+    const answer = await fetch("log-key");
+    const vkey = (await answer.text()).trim();
+    if (answer.ok) keys.site.set((await parseVkey(vkey)).name, vkey);
+  } catch {
+    // A copy on another web server: no key is known until the player gives one.
+  }
+}
+
+/** Return the key of the log called `origin` and where it comes from; nulls if none is known. */
+function keyOf(origin) {
+  const source = Object.keys(keys).find((each) => keys[each].has(origin));
+  return source ? { vkey: keys[source].get(origin), source } : { vkey: null, source: null };
+}
+
+function pin(origin, vkey) {
+  if (canStore) {
+    keys.pinned.set(origin, vkey);
+    storePins();
+  } else {
+    keys.address.set(origin, vkey);
+    location.hash = new URLSearchParams([...keys.address.values()].map((each) => ["key", each])).toString();
+  }
+  showKeys();
+}
+
+function unpin(origin) {
+  keys.pinned.delete(origin);
+  storePins();
+  again();
+}
+
+async function showKeys() {
+  const origins = [...new Set(Object.values(keys).flatMap((each) => [...each.keys()]))];
+  const shown = await Promise.all(origins.map(oneKey));
+  if (!shown.length) shown.push(el("p", {}, "No key is known yet. The room publishes it as one line of text: paste it here."));
+  if (!canStore) {
+    const how = "This browser stores nothing for this page. A key that you pin goes into the page's address: bookmark that.";
+    shown.push(el("p", { class: "said" }, how));
+  }
+  the("keys").replaceChildren(...shown);
+}
+
+async function oneKey(origin) {
+  const { vkey, source } = keyOf(origin);
+  const digits = (await fingerprint(vkey)).match(/.{4}/g).join(" ");
+  const button = source === "pinned" ? el("button", { type: "button" }, "Forget it") : el("button", { type: "button" }, "Pin this key");
+  button.addEventListener("click", () => (source === "pinned" ? unpin(origin) : pin(origin, vkey)));
+  const offered = keys.site.get(origin);
+  const differs = source === "pinned" && offered && offered !== vkey;
+  return el(
+    "div",
+    { "data-origin": origin, "data-source": source },
+    el("p", {}, el("strong", {}, origin), ` (${SOURCES[source]})`),
+    el("span", {}, "Fingerprint (SHA-256 of the key's text):"),
+    el("code", { class: "fingerprint" }, digits),
+    differs ? el("p", { class: "said failed", role: "alert" }, "This site now shows another key than the one you pinned. Hands are checked with yours.") : null,
+    el("p", { class: "row" }, button),
+  );
+}
+
+function sayKeyError(message) {
+  the("key-error").textContent = message;
+  the("key-error").hidden = !message;
+}
+
+async function useKey(event) {
+  event.preventDefault();
+  const vkey = the("vkey").value.trim();
+  try {
+    const { name } = await parseVkey(vkey);
+    keys.pinned.delete(name); // what the player gives by hand is what he wants to use now
+    keys.address.set(name, vkey);
+    the("vkey").value = "";
+    sayKeyError("");
+    await again();
+  } catch (error) {
+    sayKeyError(`This is no key of a log: ${error.message}.`);
+  }
+}
+
+// --- Checking ---
+
+let turn = 0;
+
+/** Check a document (text or bytes); what comes from the room itself is `isPublic`, without anybody's cards. */
+async function check(document, { isPublic = false } = {}) {
+  turn += 1;
+  const mine = turn;
+  newest = [document, { isPublic }];
+  the("busy").hidden = false;
+  let key = { vkey: null, source: null };
+  try {
+    key = keyOf(parseDocument(document).receipt.origin);
+  } catch {
+    // Then verifying will say what is wrong with the document.
+  }
+  const report = await verify(document, key.vkey, Date.now());
+  const cards = report.hand ? await cardsOf(report) : [];
+  if (mine !== turn) return; // another document came in meanwhile
+  the("busy").hidden = true;
+  the("verdict").replaceWith(verdict(report, { ...key, isPublic }));
+  the("hand").hidden = !report.hand;
+  if (report.hand) the("hand").replaceChildren(...facts(report.hand));
+  the("cards").hidden = !cards.length;
+  the("cards").replaceChildren(...cards);
+  the("steps").replaceChildren(...GROUPS.map(([title, ids]) => group(title, ids, report.steps)));
+  the("result").hidden = false;
+  the("said").focus();
+}
+
+async function again() {
+  await showKeys();
+  if (newest) await check(...newest);
+}
+
+function verdict({ steps, hand }, { vkey, source, isPublic }) {
+  const failed = steps.filter(({ outcome }) => outcome === "failed");
+  const missing = steps.filter(({ outcome }) => outcome === "not shown");
+  const unproven = missing.filter(({ id }) => ESSENTIAL.includes(id));
+  const passed = steps.length - failed.length - missing.length;
+  const section = (kind, title, ...children) =>
+    el("section", { id: "verdict", class: `verdict ${kind}`, "aria-labelledby": "said", "data-verdict": kind }, el("h2", { id: "said", tabindex: "-1" }, title), ...children);
+  if (failed.length) {
+    const unreadable = failed.some(({ id }) => id === "document");
+    return section(
+      "failed",
+      unreadable ? "✗ This is not a readable receipt" : "✗ This hand does not hold",
+      el("ul", {}, ...failed.map(({ id, detail }) => el("li", {}, el("strong", {}, MEANING[id][0]), `: failed. ${detail}`))),
+      el("p", {}, unreadable ? "If the file was copied by hand, take it again from the table, whole." : "Keep this file: it is your evidence. Show it to the room, and to others who have the log."),
+    );
+  }
+  if (unproven.length) {
+    const why = vkey ? unproven[0].detail : `No key of the log ${hand.receipt.origin} is known here: give it below, then the signature is checked too.`;
+    return section("open", "– Not proven: the log's signature is unchecked", el("p", {}, why), el("p", {}, `${counted(passed, "other check")} passed.`));
+  }
+  const title = hand.close ? "✓ This hand holds" : "✓ So far this hand holds";
+  const children = [el("p", {}, `${counted(passed, "check")} of ${steps.length} passed, none failed.`)];
+  if (missing.length) {
+    const names = missing.map(({ id }) => MEANING[id][0].toLowerCase()).join("; ");
+    children.push(el("p", {}, `This file does not hold what the other ${missing.length} need: ${names}.`));
+  }
+  if (isPublic) children.push(el("p", {}, "This is the public part of the hand. Your cards are checked with your own file."));
+  if (source === "site") children.push(el("p", {}, "The key came from this site itself. Compare its fingerprint below, and pin it."));
+  return section("checked", title, ...children);
+}
+
+function group(title, ids, steps) {
+  const rows = ids.map((id) => {
+    const { outcome, detail } = steps.find((each) => each.id === id);
+    const [mark, said] = MARKS[outcome];
+    const [name, meaning] = MEANING[id];
+    return el(
+      "li",
+      { class: outcome.replace(" ", "-"), "data-step": id, "data-outcome": outcome, "data-detail": detail },
+      el("span", { class: "mark", "aria-hidden": "true" }, mark),
+      el(
+        "div",
+        {},
+        el("strong", {}, name, el("span", { class: "outcome" }, ` · ${said}`)),
+        el("p", {}, meaning),
+        el("p", { class: "detail" }, detail),
+      ),
+    );
+  });
+  return el("section", {}, el("h3", {}, title), el("ul", { class: "steps" }, ...rows));
+}
+
+function facts(hand) {
+  const { table, reserve, promise, close, receipt } = hand;
+  const started = hand.seals[0] ?? hand.draw;
+  const rows = [
+    ["Log", receipt.origin],
+    ["Table", el("code", {}, receipt.table)],
+    ["Hand", `${receipt.seq}`],
+    ["Promised by the room", when(reserve.time)],
+    started ? [hand.draw ? "Drawn" : "Shuffled and sealed", when(started.time)] : null,
+    ["Cards", MODES[table.mode]],
+    ["Room's seed", REVEALS[table.reveal]],
+    promise ? ["Players' seeds", contributors(hand)] : null,
+    ["Ended", close ? ending(close) : "not yet, when this file was made"],
+  ];
+  const list = rows.filter(Boolean).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]);
+  return [el("h2", { id: "hand-title" }, "The hand"), el("dl", {}, ...list)];
+}
+
+function contributors(hand) {
+  const absent = (hand.seals[0] ?? hand.draw)?.absent ?? [];
+  const mine = hand.receipt.own?.id;
+  const names = hand.promised.map(([id], i) => `${readable(id)}${id === mine ? " (you)" : ""}${absent.includes(i) ? " (gave none)" : ""}`);
+  return names.join(", ") || "nobody's";
+}
+
+/** Return an id as text if it is plain text, else as hex. */
+function readable(hex) {
+  const text = String.fromCharCode(...toBytes(hex));
+  return /^[ -~]+$/.test(text) ? text : hex;
+}
+
+function ending(close) {
+  const outcomes = { complete: "played to its end", aborted: "broken off", lost: "lost by the room" };
+  const why = close.reason ? `: ${REASONS[close.reason]}` : "";
+  return el("span", {}, `${outcomes[close.outcome]}${why}, `, when(close.time));
+}
+
+// --- Cards ---
+
+async function cardsOf({ hand, events }) {
+  if (hand.draw) return numbers(hand.draw);
+  const shown = [];
+  const burnt = new Set();
+  const out = new Set();
+  for (const { how, k, p } of (events ?? []).flatMap(({ cards }) => cards)) {
+    if (how === "burnt") burnt.add(`${k}/${p}`);
+    out.add(`${k}/${p}`);
+  }
+  for (const { k, n, inputs } of hand.seals) {
+    const openings = (hand.receipt.openings ?? []).filter((each) => each.k === k);
+    const leaves = hand.receipt.shuffles?.find((each) => each.k === k)?.leaves ?? [];
+    const places = new Map();
+    for (const { p, item, salt } of openings) {
+      places.set(p, face(item, hand.seals[0].n, p, burnt.has(`${k}/${p}`), (await cardLeaf(k, p, item, salt)) === leaves[p]));
+    }
+    for (let p = 0; p < n; p += 1) {
+      if (out.has(`${k}/${p}`) && !places.has(p)) places.set(p, back(p, burnt.has(`${k}/${p}`)));
+    }
+    const sorted = [...places.keys()].sort((a, b) => a - b).map((p) => places.get(p));
+    const name = k === 0 ? `The deck: ${counted(n, "card")}` : `Reshuffle ${k}: ${counted(inputs.length, "card")} shuffled again`;
+    const hidden = n - openings.length;
+    shown.push(el("h3", {}, name));
+    if (sorted.length) shown.push(el("ul", { class: "cards" }, ...sorted));
+    shown.push(el("p", { class: "quiet" }, hidden ? `${counted(hidden, "card")} of it not shown in this file.` : "All of it is shown."));
+  }
+  if (!shown.length) return [];
+  const what = "Each card with its place from the top of the deck, counted from 0. Burnt cards lie face down unless somebody saw them.";
+  return [el("h2", { id: "cards-title" }, "The cards in this file"), el("p", { class: "quiet" }, what), ...shown];
+}
+
+function face(item, n, p, isBurnt, fits) {
+  const card = cardOf(item, n);
+  let picture;
+  if (card) {
+    const rank = RANKS[card.rank];
+    const [glyph, suit, colour] = SUITS[card.suit];
+    const name = `${RANK_NAMES[rank] ?? rank} of ${suit}`;
+    picture = el("span", { class: `card ${colour}`, role: "img", "aria-label": name }, el("span", {}, rank), el("span", {}, `${glyph}\uFE0E`));
+  } else {
+    picture = el("span", { class: "card number", role: "img", "aria-label": `item ${item}` }, `${item}`);
+  }
+  return place(picture, p, isBurnt, fits);
+}
+
+const back = (p, isBurnt) => place(el("span", { class: "card back", role: "img", "aria-label": "a card face down" }), p, isBurnt, true);
+
+function place(picture, p, isBurnt, fits) {
+  const caption = [`${p}`, isBurnt ? "burnt" : "", fits ? "" : "does not fit"].filter(Boolean).join(" · ");
+  return el("li", fits ? {} : { class: "wrong" }, picture, el("small", {}, caption));
+}
+
+function numbers({ purpose, m, values }) {
+  const items = values.map((value) => el("li", {}, el("span", { class: "card number" }, `${value}`)));
+  const title = `Numbers drawn for “${readable(purpose)}”`;
+  return [el("h2", { id: "cards-title" }, title), el("p", { class: "quiet" }, `${counted(values.length, "number")} from 0 to ${m - 1}.`), el("ul", { class: "cards" }, ...items)];
+}
+
+// --- Ways in ---
+
+async function lookUp(table, seq) {
+  the("busy").hidden = false;
+  let failure;
+  try {
+    const answer = await fetch(`hands/${encodeURIComponent(table)}/${encodeURIComponent(seq)}`);
+    if (answer.ok) return check(await answer.text(), { isPublic: true });
+    failure = answer.status === 404 ? "This room's log has no such hand." : `The server refused: ${answer.status}.`;
+  } catch {
+    failure = "The server could not be reached.";
+  }
+  the("busy").textContent = failure;
+  return undefined;
+}
+
+function wire() {
+  const takeFile = async (file) => check(new Uint8Array(await file.arrayBuffer()));
+  const startOver = () => {
+    the("busy").textContent = "Checking …";
+  };
+  the("file").addEventListener("change", ({ target }) => {
+    startOver();
+    if (target.files.length) takeFile(target.files[0]);
+    target.value = ""; // so that the same file can be chosen again
+  });
+  the("paste").addEventListener("input", ({ target }) => {
+    startOver();
+    if (target.value.trim()) check(target.value);
+  });
+  for (const kind of ["dragover", "dragleave", "drop"]) {
+    document.addEventListener(kind, (event) => {
+      event.preventDefault();
+      the("drop").classList.toggle("over", kind === "dragover");
+    });
+  }
+  document.addEventListener("drop", ({ dataTransfer }) => {
+    startOver();
+    if (dataTransfer.files.length) takeFile(dataTransfer.files[0]);
+    else if (dataTransfer.getData("text")) check(dataTransfer.getData("text"));
+  });
+  the("give-key").addEventListener("submit", useKey);
+  the("link").addEventListener("submit", (event) => {
+    event.preventDefault();
+    startOver();
+    lookUp(the("table").value.trim(), the("seq").value.trim());
+  });
+}
+
+async function start() {
+  the("save").hidden = !SERVED;
+  the("saved").hidden = SERVED;
+  the("link").hidden = !SERVED;
+  if (SERVED) {
+    the("self").href = "verify";
+    the("manifest").href = "manifest";
+    the("status").href = "status";
+  }
+  const missing = await missingCryptography();
+  the("missing").textContent = missing;
+  the("missing").hidden = !missing;
+  if (!globalThis.crypto?.subtle) return;
+  wire();
+  loadPins();
+  await loadAddress();
+  await loadSite();
+  await showKeys();
+  const asked = new URLSearchParams(location.search);
+  if (SERVED && asked.has("table") && asked.has("seq")) {
+    the("table").value = asked.get("table");
+    the("seq").value = asked.get("seq");
+    await lookUp(asked.get("table"), asked.get("seq"));
+  }
+}
+
+await start();
+document.documentElement.dataset.ready = "yes";
