@@ -152,12 +152,12 @@ class HandView:
 class PublicHand:
     """What anybody may see of a hand: ``view``, the contributions' leaf hashes, and all leaves of each shuffle.
 
-    The leaves are missing where the hand's secrets are lost.
+    Both kinds of leaves are None where the hand's secrets are lost.
     """
 
     view: HandView
-    contribution_leaves: tuple[bytes, ...]
-    leaves: tuple[tuple[bytes, ...], ...]
+    contribution_leaves: tuple[bytes, ...] | None
+    leaves: tuple[tuple[bytes, ...], ...] | None
 
 
 @dataclass(frozen=True, slots=True)

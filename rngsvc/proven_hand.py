@@ -409,7 +409,8 @@ class ProvenHand:
 
     def _check_contributed_seeds(self, entry: CloseEntry) -> None:
         start = self.draw.logged if self.draw else self.shuffles[0].logged if self.shuffles else None
-        if (entry.seeds is None) != (start is None):
+        lost_too = entry.outcome == "lost" and entry.seeds is None
+        if (entry.seeds is None) != (start is None) and not lost_too:
             raise EntryMismatch("seeds", "there if sealed or drawn, and only then", entry.seeds)
         if start is None or entry.seeds is None:
             return

@@ -163,6 +163,10 @@ class Sequencer:
         """How many steps wait."""
         return len(self._queue)
 
+    def now_ms(self) -> int:
+        """Return the time that a batch would have now: never before the log's last."""
+        return max(self.clock.now_ms(), self.log.head.time if self.log.head else 0)
+
     async def submit(self, step: Callable[[Batch], T], *, random_bytes: int = 0) -> T:
         """Run ``step`` in the next batch and return its result once the batch is durable.
 

@@ -210,14 +210,15 @@ class Service:
         if not hand.started_ms:
             return PublicHand(view, (), ())
         await self._load_key(table, seq, hand)
-        seeds = self._contributed_seeds(table, hand, lost=True)
-        if seeds is None:
-            return PublicHand(view, (), ())
+        try:
+            seeds = self._contributed_seeds(table, hand)
+            leaves = tuple(tuple(dealt.leaves) for dealt in self._all_dealt(table, hand, len(hand.shuffles)))
+        except Refused:
+            return PublicHand(view, None, None)
         contributions = tuple(
             contribution_leaf(i, contributor, seed or None)
             for i, ((contributor, _), seed) in enumerate(zip(hand.promises, seeds, strict=True))
         )
-        leaves = tuple(tuple(dealt.leaves) for dealt in self._all_dealt(table, hand, len(hand.shuffles)))
         return PublicHand(view, contributions, leaves)
 
     async def hands(self, caller: Caller, table_id: bytes, after_seq: int, limit: int) -> list[StepRow]:
@@ -271,7 +272,10 @@ class Service:
                 Reason.TOO_MANY_OPEN_HANDS, f"count: a table may have at most {MAX_UNCLOSED_HANDS} unclosed hands"
             )
         day = day_of(batch.time)
-        new_key = self.vault.ensure(table.id, day)
+        try:
+            new_key = self.vault.ensure(table.id, day)
+        except SecretLost as lost:
+            raise Refused(Reason.SEED_LOST, f"table: no seed can be stored today: {lost}") from None
         if new_key:
             batch.data_keys.append(new_key)
             batch.undo.append(partial(self.vault.forget, new_key))
@@ -449,7 +453,8 @@ class Service:
 
     def _close(self, table: Table, request: CloseHand, batch: Batch) -> "_Staged[Logged]":
         hand = self._unclosed(table, request.seq)
-        self._check_step(table, hand, Event.CLOSE, batch)
+        # What is lost cannot be closed by the service when it expires, so that an operator must still be able to.
+        self._check_step(table, hand, Event.CLOSE, batch, may_be_overdue=request.outcome == "lost")
         if request.outcome == "complete" and hand.state not in {State.SEALED, State.DRAWN}:
             raise Refused(Reason.WRONG_STATE, f"outcome: a {hand.state} hand was not played; it can only be aborted")
         return self._close_now(table, hand, request.outcome, request.reason, batch)
@@ -488,7 +493,7 @@ class Service:
             opened=tuple((each.time, each.k, each.places) for each in hand.openings)
             if table.terms.mode == "shoe"
             else None,
-            seeds=self._contributed_seeds(table, hand, lost=lost) if started else None,
+            seeds=self._seeds_to_reveal(table, hand, lost=lost) if started else None,
             seed=None if escrow else seed,
             escrow=escrow,
         )
@@ -679,7 +684,9 @@ class Service:
         if not caller.is_operator and caller.name != table.owner:
             raise PermissionDenied(Reason.NOT_YOUR_TABLE, "table: belongs to another game server")
 
-    def _check_step(self, table: Table, hand: Hand, event: Event, batch: Batch) -> None:
+    def _check_step(
+        self, table: Table, hand: Hand, event: Event, batch: Batch, *, may_be_overdue: bool = False
+    ) -> None:
         """Refuse ``event`` unless the hand's state, its time and the table's order allow it."""
         try:
             life.next_state(hand.state, event)
@@ -689,7 +696,7 @@ class Service:
         if event is not Event.PROMISE and hand.seq != lowest:
             raise Refused(Reason.LOWER_HAND_OPEN, f"seq: hand {lowest} of the table is not closed yet")
         expires = table.expires_ms()
-        if hand.seq == lowest and expires is not None and batch.time >= expires:
+        if hand.seq == lowest and expires is not None and batch.time >= expires and not may_be_overdue:
             raise Refused(Reason.EXPIRED, "seq: the hand has expired and is being closed")
 
     def _append(
@@ -727,7 +734,7 @@ class Service:
     async def _load_key(self, table: Table, seq: int, hand: Hand | None = None) -> None:
         """Have the data key of a hand's secrets in memory, or that of a hand reserved now."""
         hand = hand or table.hands.get(seq)
-        await self.vault.load(table.id, day_of(hand.reserved.time if hand else self.sequencer.clock.now_ms()))
+        await self.vault.load(table.id, day_of(hand.reserved.time if hand else self.sequencer.now_ms()))
 
     def _unseal(self, table: Table, hand: Hand, sealed: bytes) -> bytes:
         context = self._secret_context(table, hand.seq, hand.reserved.commitment)
@@ -749,16 +756,20 @@ class Service:
         context = self._secret_context(table, hand.seq, hand.reserved.commitment)
         return self.vault.seal(table.id, day_of(hand.reserved.time), packed, context)
 
-    def _contributed_seeds(self, table: Table, hand: Hand, *, lost: bool) -> tuple[bytes, ...] | None:
+    def _seeds_to_reveal(self, table: Table, hand: Hand, *, lost: bool) -> tuple[bytes, ...] | None:
         """Return the contributed seeds by number; for a lost hand None if they are lost too."""
-        if not hand.contributed_secret:
-            return ()
         try:
-            packed = self._unseal(table, hand, hand.contributed_secret)
+            return self._contributed_seeds(table, hand)
         except Refused:
             if lost:
                 return None
             raise
+
+    def _contributed_seeds(self, table: Table, hand: Hand) -> tuple[bytes, ...]:
+        """Return the contributed seeds by number, b"" for an absent contributor."""
+        if not hand.contributed_secret:
+            return ()
+        packed = self._unseal(table, hand, hand.contributed_secret)
         seeds = []
         while packed:
             length, packed = packed[0], packed[1:]

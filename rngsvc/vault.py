@@ -42,11 +42,11 @@ class Vault:
         self._kek = kek
         self._store = store
         self._entropy = entropy
-        # None: the store has no such key.
-        self._keys: OrderedDict[tuple[bytes, int], AESGCM | None] = OrderedDict()
+        # None: the store has no such key. Text: why the one it has cannot be used.
+        self._keys: OrderedDict[tuple[bytes, int], AESGCM | str | None] = OrderedDict()
 
     async def load(self, table: bytes, day: int) -> None:
-        """Bring the data key of that table and day into memory, or learn that there is none."""
+        """Bring the data key of that table and day into memory, or learn that there is none that can be used."""
         if (table, day) in self._keys:
             self._keys.move_to_end((table, day))
             return
@@ -55,7 +55,10 @@ class Vault:
             self._keep(table, day, self._unwrap(table, day, wrapped) if wrapped else None)
 
     def ensure(self, table: bytes, day: int) -> DataKeyRow | None:
-        """Have a data key for that table and day; return the row to store if it is a new one."""
+        """Have a data key for that table and day; return the row to store if it is a new one.
+
+        SecretLost if there is one that cannot be used: a second one would shut the first one's secrets off for good.
+        """
         if self._known(table, day):
             return None
         data_key = self._entropy.generate(DATA_KEY_BYTES)
@@ -87,20 +90,23 @@ class Vault:
 
     def _known(self, table: bytes, day: int) -> AESGCM | None:
         try:
-            return self._keys[table, day]
+            key = self._keys[table, day]
         except KeyError:
             raise KeyNotLoaded from None
+        if isinstance(key, str):
+            raise SecretLost(key)
+        return key
 
-    def _keep(self, table: bytes, day: int, key: AESGCM | None) -> None:
+    def _keep(self, table: bytes, day: int, key: AESGCM | str | None) -> None:
         self._keys[table, day] = key
         while len(self._keys) > _KEYS_KEPT:
             self._keys.popitem(last=False)
 
-    def _unwrap(self, table: bytes, day: int, wrapped: bytes) -> AESGCM:
+    def _unwrap(self, table: bytes, day: int, wrapped: bytes) -> AESGCM | str:
         try:
             return AESGCM(self._kek.unwrap(wrapped, self._context(table, day)))
         except Exception as error:  # noqa: BLE001  (each kind of key has errors of its own; none is told to callers)
-            raise SecretLost(f"its data key does not unwrap: {type(error).__name__}") from None
+            return f"its data key does not unwrap: {type(error).__name__}"
 
     def _context(self, table: bytes, day: int) -> bytes:
         """Return what binds a wrapped data key to its place, so that no other can be put there."""

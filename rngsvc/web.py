@@ -95,7 +95,10 @@ def operator_app(registry: CollectorRegistry, health: Callable[[], tuple[bool, d
 
 
 def public_receipt(shown: PublicHand, origin: str, table: str, seq: int) -> dict[str, object]:
-    """Return the public part of a hand's receipt (`protocol/receipt.md`): no seed of anybody, no opening."""
+    """Return the public part of a hand's receipt (`protocol/receipt.md`): no seed of anybody, no opening.
+
+    Leaves that are lost with the hand's secrets are absent.
+    """
     entries = [
         {
             "entry": each.entry.decode(),
@@ -103,19 +106,22 @@ def public_receipt(shown: PublicHand, origin: str, table: str, seq: int) -> dict
         }
         for each in shown.view.entries
     ]
-    shuffles = [
-        {"k": k, "n": len(leaves), "leaves": [leaf.hex() for leaf in leaves]} for k, leaves in enumerate(shown.leaves)
-    ]
-    return {
+    receipt: dict[str, object] = {
         "format": "rs1-receipt/1",
         "origin": origin,
         "table": table,
         "seq": seq,
         "entries": entries,
-        "contributions": [leaf.hex() for leaf in shown.contribution_leaves],
-        "shuffles": shuffles,
         "openings": [],
     }
+    if shown.contribution_leaves is not None:
+        receipt["contributions"] = [leaf.hex() for leaf in shown.contribution_leaves]
+    if shown.leaves is not None:
+        receipt["shuffles"] = [
+            {"k": k, "n": len(leaves), "leaves": [leaf.hex() for leaf in leaves]}
+            for k, leaves in enumerate(shown.leaves)
+        ]
+    return receipt
 
 
 async def _refuse(_request: Request, error: Exception) -> Response:

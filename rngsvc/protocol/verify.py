@@ -420,6 +420,8 @@ def _check_seeds(evidence: _Evidence) -> str:
         if close.seeds is not None:
             raise ProofError("the close shows seeds of a hand that was neither sealed nor drawn")
         return "no seeds: the hand was neither sealed nor drawn"
+    if close.seeds is None and close.outcome == "lost":
+        raise NotShownError("the contributed seeds were lost with the hand")
     if close.seeds is None or len(close.seeds) != len(hand.promised):
         raise ProofError(f"the close must show {_count(len(hand.promised), 'contributed seed')}")
     leaves = []

@@ -406,6 +406,7 @@ async def test_a_closed_hand_of_many_chained_reshuffles_is_derived_again_in_no_t
     for k in range(1, 16):
         await play.reshuffle(1, k, *[(k - 1, place) for place in range(52)])
     leaves = (await world.service.public_hand(play.table, 1)).leaves
+    assert leaves
     await play.close(1)
     assert (await world.service.public_hand(play.table, 1)).leaves == leaves
     await world.restart()
