@@ -202,6 +202,7 @@ HEX = HASH.hex()
         (change("seal", "inputs", [[0, 0]]), "inputs"),
         (change("seal", "used", 65_537), "used"),
         (canonical(members(SAMPLES[5]) | {"cr": HEX}), "cr"),
+        (canonical({name: value for name, value in members(SAMPLES[5]).items() if name != "inputs"}), "inputs"),
         (canonical(members(SAMPLES[5]) | {"inputs": [[1, 0], [0, 5]]}), "inputs"),
         (canonical(members(SAMPLES[5]) | {"inputs": [[0, 5], [0, 5]]}), "inputs"),
         (canonical(members(SAMPLES[5]) | {"inputs": [[0, 5], [2, 0]]}), "inputs"),
