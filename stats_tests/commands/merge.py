@@ -7,9 +7,9 @@ import click
 from stats_tests import evidence as evidence_file
 from stats_tests import ledger
 from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage, exit_code_of
+from stats_tests.commands.options import FILE, NEW_FILE
 from stats_tests.commands.output import json_option
 from stats_tests.commands.run import report_options, show, write_report, write_state
-from stats_tests.commands.sampling import FILE
 from stats_tests.report.document import campaign, document, encode, overall_verdict
 from stats_tests.report.signature import load_key, sign_report
 from stats_tests.tally import merge_all, read_state
@@ -17,7 +17,7 @@ from stats_tests.tally import merge_all, read_state
 
 @click.command()
 @click.argument("states", nargs=-1, required=True, type=FILE)
-@click.option("--state", "state_path", type=click.Path(dir_okay=False, path_type=Path), help="Joined counts to write.")
+@click.option("--state", "state_path", type=NEW_FILE, help="Joined counts to write.")
 @report_options
 @json_option
 def command(

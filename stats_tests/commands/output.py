@@ -52,6 +52,5 @@ def result_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def print_table(table: Table) -> None:
-    """Print a table, as wide as it needs to be where nobody watches."""
-    console = Console(soft_wrap=not Console().is_terminal)
-    console.print(table, width=None if console.is_terminal else 160)
+    """Print a table, in the width of the terminal or, where nobody watches, in a fixed one."""
+    Console(width=None if Console().is_terminal else 160).print(table)

@@ -10,8 +10,10 @@ from stats_tests import evidence as evidence_file
 from stats_tests import ledger
 from stats_tests.battery import ESCALATION_FACTOR, Battery
 from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage, exit_code_of
+from stats_tests.commands.options import FILE, NEW_FILE
 from stats_tests.commands.output import json_option, print_json, print_table, progress_bar, result_table
-from stats_tests.commands.sampling import FILE, Asked, asked_for, plan_options, source_options
+from stats_tests.commands.sampling import Asked, asked_for, plan_options, source_options
+from stats_tests.commands.service import connection_options, service_failures_as_exit_codes
 from stats_tests.manifest import code_hash
 from stats_tests.p_values import Verdict
 from stats_tests.report.document import Campaign, campaign, document, encode, overall_verdict, result_rows
@@ -24,13 +26,11 @@ def report_options(command: Any) -> Any:
     """Add the options of commands that write a report."""
     for option in (
         click.option("--time", "time", default="", metavar="TEXT", help="Time to put into the report; none is taken."),
-        click.option(
-            "--ledger", "ledger_path", type=click.Path(dir_okay=False, path_type=Path), help="File of attempts."
-        ),
+        click.option("--ledger", "ledger_path", type=NEW_FILE, help="File of attempts."),
         click.option("--evidence", "evidence_path", type=FILE, help="What selftest wrote for this code."),
         click.option("--key-name", default="auditor", show_default=True, help="The name that signs."),
         click.option("--key", "key_path", type=FILE, help="Ed25519 private key (PEM) to sign the report with."),
-        click.option("--report", "report_path", type=click.Path(dir_okay=False, path_type=Path), help="JSON to write."),
+        click.option("--report", "report_path", type=NEW_FILE, help="JSON to write."),
     ):
         command = option(command)
     return command
@@ -38,12 +38,11 @@ def report_options(command: Any) -> Any:
 
 @click.command()
 @source_options
+@connection_options
 @plan_options
 @click.option("--workers", type=click.IntRange(min=1), help="Processes.  [default: one for each processor]")
 @click.option("--scheduler", metavar="ADDRESS", help="Let a Dask cluster do the work.")
-@click.option(
-    "--state", "state_path", type=click.Path(dir_okay=False, path_type=Path), help="Counts to write, for merge."
-)
+@click.option("--state", "state_path", type=NEW_FILE, help="Counts to write, for merge.")
 @report_options
 @json_option
 def command(
@@ -60,7 +59,7 @@ def command(
     **options: Any,
 ) -> None:
     """Test a sample. The plan is printed before any data are read; there is one verdict for all tests together."""
-    with bad_input_as_usage():
+    with bad_input_as_usage(), service_failures_as_exit_codes():
         asked = asked_for(**options)
         auditor = load_key(key_path, key_name) if key_path else None
         evidence = evidence_file.load(evidence_path, None) if evidence_path else evidence_file.NONE

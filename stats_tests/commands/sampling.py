@@ -1,26 +1,18 @@
 """The options that say what is tested and where it comes from, and what they come to."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from stats_tests.battery import EXTENTS, Battery, Plan, plan_for
 from stats_tests.catalogue import Kind, Mode
+from stats_tests.commands.options import Command, choice_of
+from stats_tests.commands.service import service_at
 from stats_tests.samples import KIND_OF, Format, GeneratorSource, Source, generator_named, open_source
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_DECK = 52
 DEFAULT_RANGE = 1_000_000
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-
-
-def choice_of(words: Any) -> click.Choice[str]:
-    """Return the click type of an enumeration's words."""
-    return click.Choice([str(word) for word in words])
 
 
 def plan_options(command: Command) -> Command:
@@ -108,47 +100,88 @@ def asked_for(
     seed: int,
     start: int,
     count: int | None,
+    **connection: Any,
 ) -> Asked:
-    """Return what a file, a stream or a generator is asked for.
+    """Return what a file, a stream, a generator or the service is asked for.
 
     Raises:
         click.UsageError: the options do not go together.
         SampleError: the file is not there, or its size does not fit its format.
     """
     if source == "stdin" or source.startswith("file:"):
-        if format_ is None:
-            raise click.UsageError(f"--source {source} needs --format")
-        chosen = Format(format_)
-        if kind not in {None, str(KIND_OF[chosen])}:
-            raise click.UsageError(f"--format {format_} holds {KIND_OF[chosen]}, not {kind}")
-        if KIND_OF[chosen] is Kind.NUMBERS and range_ is None:
-            raise click.UsageError(f"--format {format_} needs --range")
-        plan = plan_from(battery, KIND_OF[chosen], n, range_, mode)
-        opened = open_source(source, chosen, size_of(plan.setting.kind, n, range_))
-        if start and not opened.divisible:
-            raise click.UsageError("--start: a stream is read from its beginning")
-        end = opened.count if count is None else start + count
-        if opened.count is not None and end is not None:
-            end = min(end, opened.count)
-        return Asked(plan, opened, start, end)
+        return _file(source, format_, kind, n, range_, battery, mode, start, count)
+    if format_ is not None:
+        raise click.UsageError("--format is of files and streams")
     if source.startswith("generator:"):
-        if format_ is not None:
-            raise click.UsageError("--format is of files and streams")
-        try:
-            generator = generator_named(source.removeprefix("generator:"))
-        except ValueError as error:
-            raise click.UsageError(str(error)) from error
-        made = kind_of(kind, n, range_, battery)
-        if kind is None and made not in generator.makes and len(generator.makes) == 1:
-            made = next(iter(generator.makes))
-        if made not in generator.makes:
-            raise click.UsageError(
-                f"generator {generator.name} makes {' and '.join(map(str, generator.makes))}, not {made}"
-            )
-        plan = plan_from(battery, made, n, range_, mode)
-        size = size_of(made, n, range_)
-        if made is Kind.SHUFFLES and size > generator.largest_deck:
-            raise click.UsageError(f"generator {generator.name} makes decks of up to {generator.largest_deck} cards")
-        drawn = EXTENTS[plan.battery][made].drawn if count is None else count
-        return Asked(plan, GeneratorSource(generator, made, size, seed), start, start + drawn)
+        return _generator(source.removeprefix("generator:"), kind, n, range_, battery, mode, seed, start, count)
+    if source.startswith("rngsvc:"):
+        plan = plan_from(battery, kind_of(kind, n, range_, battery), n, range_, mode)
+        live = live_source(plan, source.removeprefix("rngsvc:"), connection)
+        drawn = EXTENTS[plan.battery][plan.setting.kind].drawn if count is None else count
+        return Asked(plan, live, start, start + drawn)
     raise click.UsageError(f"--source {source}: must be file:PATH, stdin, generator:NAME or rngsvc:HOST:PORT")
+
+
+def live_source(plan: Plan, target: str, connection: dict[str, Any]) -> Source:
+    """Return the live service as a source for a plan; UsageError if the connection's options do not go together."""
+    from stats_tests.live import LiveSource  # noqa: PLC0415 - gRPC is loaded only by who needs it
+
+    setting = plan.setting
+    size = 0 if setting.kind is Kind.BITS else setting.size
+    return LiveSource(service_at(target, **connection), setting.kind, size)
+
+
+def _file(
+    source: str,
+    format_: str | None,
+    kind: str | None,
+    n: int | None,
+    range_: int | None,
+    battery: str,
+    mode: str,
+    start: int,
+    count: int | None,
+) -> Asked:
+    if format_ is None:
+        raise click.UsageError(f"--source {source} needs --format")
+    chosen = Format(format_)
+    if kind not in {None, str(KIND_OF[chosen])}:
+        raise click.UsageError(f"--format {format_} holds {KIND_OF[chosen]}, not {kind}")
+    if KIND_OF[chosen] is Kind.NUMBERS and range_ is None:
+        raise click.UsageError(f"--format {format_} needs --range")
+    plan = plan_from(battery, KIND_OF[chosen], n, range_, mode)
+    opened = open_source(source, chosen, size_of(plan.setting.kind, n, range_))
+    if start and not opened.divisible:
+        raise click.UsageError("--start: a stream is read from its beginning")
+    end = opened.count if count is None else start + count
+    if opened.count is not None and end is not None:
+        end = min(end, opened.count)
+    return Asked(plan, opened, start, end)
+
+
+def _generator(
+    name: str,
+    kind: str | None,
+    n: int | None,
+    range_: int | None,
+    battery: str,
+    mode: str,
+    seed: int,
+    start: int,
+    count: int | None,
+) -> Asked:
+    try:
+        generator = generator_named(name)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    made = kind_of(kind, n, range_, battery)
+    if kind is None and made not in generator.makes and len(generator.makes) == 1:
+        made = next(iter(generator.makes))
+    if made not in generator.makes:
+        raise click.UsageError(f"generator {name} makes {' and '.join(map(str, generator.makes))}, not {made}")
+    plan = plan_from(battery, made, n, range_, mode)
+    size = size_of(made, n, range_)
+    if made is Kind.SHUFFLES and size > generator.largest_deck:
+        raise click.UsageError(f"generator {name} makes decks of up to {generator.largest_deck} cards")
+    drawn = EXTENTS[plan.battery][made].drawn if count is None else count
+    return Asked(plan, GeneratorSource(generator, made, size, seed), start, start + drawn)

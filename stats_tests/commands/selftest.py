@@ -6,8 +6,8 @@ import click
 
 from rngsvc.protocol.signed_note import sign
 from stats_tests.commands.exit_codes import ExitCode, bad_input_as_usage
+from stats_tests.commands.options import FILE, NEW_FILE
 from stats_tests.commands.output import json_option, print_json
-from stats_tests.commands.sampling import FILE
 from stats_tests.evidence import encode
 from stats_tests.report.signature import load_key
 from stats_tests.runner import default_workers
@@ -16,7 +16,7 @@ from stats_tests.selftest import Check, evidence_of, run_selftest
 
 @click.command()
 @click.option("--quick", is_flag=True, help="Fewer seeds, no samples of a million: says so in the evidence.")
-@click.option("--evidence", "evidence_path", type=click.Path(dir_okay=False, path_type=Path), help="File to write.")
+@click.option("--evidence", "evidence_path", type=NEW_FILE, help="File to write.")
 @click.option("--key", "key_path", type=FILE, help="Ed25519 private key (PEM) to sign the evidence with.")
 @click.option("--key-name", default="auditor", show_default=True, help="The name that signs.")
 @click.option("--time", "time", default="", metavar="TEXT", help="Time to put into the evidence; none is taken.")

@@ -9,8 +9,8 @@ from rngsvc.protocol.errors import MalformedError
 from rngsvc.protocol.signed_note import NoteKey
 from stats_tests.catalogue import Kind
 from stats_tests.commands.exit_codes import ExitCode, bad_input_as_usage
+from stats_tests.commands.options import FILE, choice_of
 from stats_tests.commands.output import json_option, print_json
-from stats_tests.commands.sampling import FILE, choice_of
 from stats_tests.p_values import Verdict
 from stats_tests.report.document import ReportError, decode
 from stats_tests.report.signature import verify_signature

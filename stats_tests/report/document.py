@@ -20,6 +20,8 @@ from stats_tests.catalogue import Entry
 from stats_tests.manifest import code_hash, module_hash_set
 from stats_tests.p_values import ALPHA, CERTAIN, Decision, Verdict, decide
 from stats_tests.power import LIMITS, statement
+from stats_tests.rejections import ENTRY as REJECTIONS
+from stats_tests.rejections import judge_rejections
 from stats_tests.result import Result
 from stats_tests.tally import Tally
 
@@ -45,6 +47,10 @@ class Campaign:
 def campaign(tally: Tally, sample: dict[str, Any]) -> Campaign:
     """Judge a tally; `sample` says where its items came from. Fewer items than the plan's least are `UNDECIDED`."""
     results = tally.results()
+    if "words_refused" in sample:
+        setting = tally.plan.setting
+        judged = judge_rejections(setting.kind, setting.size, tally.items, sample["words_refused"])
+        results = (*results, (REJECTIONS, judged))
     decision = decide([result for entry, result in results if entry.primary])
     if tally.items < tally.plan.least:
         decision = Decision(Verdict.UNDECIDED, {}, (), (), ())
