@@ -30,6 +30,7 @@ from pydantic_core import ErrorDetails
 from rngsvc.keys.location import check_location, environment_name
 from rngsvc.protocol.errors import MalformedError
 from rngsvc.protocol.signed_note import check_key_name
+from rngsvc.store.address import split_address
 
 ENVIRONMENT_PREFIX: Final = "RNGSVC_"
 
@@ -91,22 +92,29 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class StoreLocation:
-    """Where the store lies: a SQLite file, or (no path) the memory of the process, for trying things out."""
+    """Where the store lies: a SQLite file, a schema of a PostgreSQL database, or (neither) this process's memory."""
 
-    path: Path | None
+    path: Path | None = None
+    postgres: str | None = None
 
     def __str__(self) -> str:
+        if self.postgres:
+            return self.postgres
         return f"sqlite:{self.path}" if self.path else "memory:"
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read sqlite:PATH or memory:; ValueError for anything else."""
-        scheme, _, path = text.partition(":")
-        if text == "memory:":
-            return cls(None)
-        if scheme != "sqlite" or not path:
-            raise ValueError("must be sqlite:PATH or memory:")
-        return cls(Path(path))
+        """Read sqlite:PATH, postgresql://... or memory:; ValueError for anything else."""
+        match text.partition(":"):
+            case "memory", ":", "":
+                return cls()
+            case "sqlite", ":", path if path:
+                return cls(path=Path(path))
+            case "postgresql", ":", _:
+                split_address(text)
+                return cls(postgres=text)
+            case _:
+                raise ValueError("must be sqlite:PATH, postgresql://[user@]host/database[?schema=NAME] or memory:")
 
 
 class LogLevel(StrEnum):
@@ -193,8 +201,9 @@ class Settings(BaseModel):
     # --- Store ---
     store: StoreText = Field(
         StoreLocation(Path("rngsvc.sqlite3")),
-        description="sqlite:PATH, or memory: which is lost when the process ends.",
+        description="sqlite:PATH, postgresql://[user@]host/database[?schema=NAME], or memory: for trying things out.",
     )
+    standby: bool = Field(False, description="Wait while another process holds the store, and take over when it ends.")
     head_guard: PathText | None = Field(
         None,
         description="File that remembers the newest checkpoint, best on another disk: a store behind it is refused.",

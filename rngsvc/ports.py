@@ -106,6 +106,10 @@ class StoreRefused(Exception):
     """The commit was refused and certainly nothing of it is stored."""
 
 
+class StoreHeld(StoreRefused):
+    """Another writer holds the store."""
+
+
 class HeadMoved(Exception):
     """Compare-and-swap failed: somebody else has written to this store. Nothing of the commit is stored."""
 
@@ -116,7 +120,7 @@ class Store(Protocol):
     async def open(self) -> Head | None:
         """Take the store for this writer and return its head, None if it is new.
 
-        StoreRefused if another writer holds it, or if it cannot be read.
+        StoreHeld if another writer holds it, another StoreRefused if it cannot be read.
         """
 
     async def commit(self, commit: Commit) -> None:

@@ -41,7 +41,7 @@ from rngsvc.keys.wrapping import KeyEncryptionKey
 from rngsvc.log import Log
 from rngsvc.manifest import manifest_hash
 from rngsvc.metrics import Metrics
-from rngsvc.ports import Head, Store, StoreRefused
+from rngsvc.ports import Head, Store, StoreHeld, StoreRefused
 from rngsvc.protocol.checkpoint import Checkpoint, verify_checkpoint
 from rngsvc.protocol.errors import MalformedError, ProofError
 from rngsvc.protocol.merkle import root_from_nodes
@@ -64,6 +64,7 @@ EXIT_STOPPED: Final = 4
 EXIT_CONFIGURATION: Final = 78
 
 _EXPIRY_SWEEP_S: Final = 2.0
+_STANDBY_S: Final = 0.5
 _ORPHAN_CHECK_S: Final = 1.0
 _PR_SET_DUMPABLE: Final = 4
 _EPHEMERAL_ORIGIN: Final = "ephemeral.example/rng"
@@ -145,11 +146,10 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
     kek = KeyEncryptionKey.load(settings.key_encryption_key)
     note_key = NoteKey(settings.origin, signing_key.public_key)
     path = settings.store.path
-    store: Store
-    store = SqliteStore(path) if path else MemoryStore()
+    store = _store(settings)
     guard_path = settings.head_guard or (path.with_name(path.name + ".checkpoint") if path else None)
     guard = FileGuard(guard_path) if guard_path else None
-    head = await store.open()
+    head = await _taken(store, wait=settings.standby)
     try:
         log = await _checked_log(store, head, note_key, guard)
         tables = Tables(store)
@@ -195,6 +195,32 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
         },
     )
     return Core(service, log, store, sequencer, sampler, results, generator, note_key)
+
+
+def _store(settings: Settings) -> Store:
+    if settings.store.postgres:
+        try:
+            from rngsvc.store.postgres import PostgresStore  # noqa: PLC0415  (asyncpg is an extra)
+        except ImportError:
+            problem = Problem("store", settings.store.postgres, "needs the extra: pip install 'sealed-shoe[postgres]'")
+            raise ConfigurationRefused([problem]) from None
+        return PostgresStore(settings.store.postgres)
+    return SqliteStore(settings.store.path) if settings.store.path else MemoryStore()
+
+
+async def _taken(store: Store, *, wait: bool) -> Head | None:
+    """Open the store; a standby waits for as long as another process holds it."""
+    waiting = False
+    while True:
+        try:
+            return await store.open()
+        except StoreHeld as held:
+            if not wait:
+                raise
+            if not waiting:
+                _log.info("standby", why=str(held))
+                waiting = True
+            await asyncio.sleep(_STANDBY_S)
 
 
 async def _checked_log(store: Store, head: Head | None, key: NoteKey, guard: FileGuard | None) -> Log:

@@ -275,10 +275,15 @@ def check_plain_target(target: str) -> None:
     """Refuse a call without TLS to anywhere but this machine: contributed seeds travel in requests."""
     if target.startswith("unix:"):
         return
-    host = target.rpartition("/")[2].rpartition(":")[0].strip("[]")
-    try:
-        local = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        local = False
-    if not local:
+    addresses = target.rpartition("/")[2]
+    for scheme in ("ipv4:", "ipv6:"):  # gRPC's way to name several servers at once
+        addresses = addresses.removeprefix(scheme)
+    if not all(_is_loopback(address.rpartition(":")[0].strip("[]")) for address in addresses.split(",")):
         raise ValueError(f"target: {target!r} is not a loopback address; without credentials only those are allowed")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -42,7 +42,9 @@ class Client:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         known_checkpoint: str | None = None,
     ) -> Self:
-        """Reach the service at ``target`` (host:port) and trust its newest checkpoint.
+        """Reach the service at ``target`` (host:port, or ipv4:host:port,host:port for a node and its standby).
+
+        Its newest checkpoint is trusted to begin with.
 
         ``log_key`` is the log's verifier key (name+id+key), or several during a change of key. ``credentials`` may be
         left out on loopback only. ``known_checkpoint`` is the signed note that an earlier run kept

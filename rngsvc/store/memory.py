@@ -6,7 +6,7 @@ It keeps what a durable store keeps, but only as long as the process lives.
 from collections.abc import Sequence
 
 from rngsvc.hand import Event
-from rngsvc.ports import Commit, Head, HeadMoved, SampleRow, StepRow, StoreRefused, TableRow
+from rngsvc.ports import Commit, Head, HeadMoved, SampleRow, StepRow, StoreHeld, TableRow
 
 _RESULTS = frozenset({"audit", "integrity"})
 
@@ -36,7 +36,7 @@ class MemoryStore:
     async def open(self) -> Head | None:
         """Take the disk."""
         if self._disk.held:
-            raise StoreRefused("another writer holds this store")
+            raise StoreHeld("another writer holds this store")
         self._disk.held = self._holds = True
         return self._disk.head
 

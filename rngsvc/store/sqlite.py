@@ -10,11 +10,11 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from rngsvc.ports import Commit, Head, HeadMoved, SampleRow, StepRow, StoreRefused, TableRow
+from rngsvc.ports import Commit, Head, HeadMoved, SampleRow, StepRow, StoreHeld, StoreRefused, TableRow
+from rngsvc.store.migrations import migrations_after
 
 _BUSY_TIMEOUT_S: Final = 5.0
 _CHECKPOINT_PAGES: Final = 4000  # 16 MiB of WAL
@@ -80,7 +80,7 @@ class SqliteStore:
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._unlock()
-            raise StoreRefused(f"{self._path}: another process holds {lock.name}; a log has one writer") from None
+            raise StoreHeld(f"{self._path}: another process holds {lock.name}; a log has one writer") from None
         except OSError as error:
             raise StoreRefused(f"{lock}: {error}") from error
 
@@ -285,10 +285,6 @@ def _head(connection: sqlite3.Connection) -> Head | None:
 
 def _migrate(connection: sqlite3.Connection) -> None:
     """Apply the numbered migrations that the file does not have yet, each in a transaction of its own."""
-    folder = resources.files("rngsvc.store") / "migrations"
-    scripts = sorted((each for each in folder.iterdir() if each.name.endswith(".sql")), key=lambda each: each.name)
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > len(scripts):
-        raise sqlite3.DatabaseError(f"the store has schema {version}, this version knows up to {len(scripts)}")
-    for number, script in enumerate(scripts[version:], version + 1):
-        connection.executescript(f"BEGIN EXCLUSIVE;\n{script.read_text()}\nPRAGMA user_version = {number};\nCOMMIT;")
+    for each in migrations_after("sqlite", version):
+        connection.executescript(f"BEGIN EXCLUSIVE;\n{each.sql}\nPRAGMA user_version = {each.number};\nCOMMIT;")

@@ -21,7 +21,9 @@ from rngsvc.ports import (
     TileRow,
 )
 from rngsvc.store.memory import Disk, MemoryStore
+from rngsvc.store.postgres import PostgresStore
 from rngsvc.store.sqlite import SqliteStore
+from tests.postgres import postgres
 
 TABLE = bytes(range(16))
 OTHER_TABLE = bytes(range(16, 32))
@@ -50,7 +52,17 @@ def in_sqlite(folder: Path) -> StorePlace:
     return StorePlace(lambda: SqliteStore(path), f"{imports}store = SqliteStore(Path({str(path)!r}))")
 
 
-PLACES: dict[str, Callable[[Path], StorePlace]] = {"memory": in_memory, "sqlite": in_sqlite}
+def in_postgres(_folder: Path) -> StorePlace:
+    address = postgres().address()
+    imports = "from rngsvc.store.postgres import PostgresStore\n"
+    return StorePlace(lambda: PostgresStore(address), f"{imports}store = PostgresStore({address!r})")
+
+
+PLACES: dict[str, Callable[[Path], StorePlace]] = {
+    "memory": in_memory,
+    "sqlite": in_sqlite,
+    "postgres": in_postgres,
+}
 
 
 def head(size: int, time: int = 0) -> Head:

@@ -88,7 +88,7 @@ async def test_a_second_process_is_refused_while_the_first_holds_the_store(place
         subprocess.run, [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode
-    assert "StoreRefused" in done.stderr
+    assert "StoreHeld" in done.stderr
     await Writer(store).commit()
 
 

@@ -20,6 +20,7 @@ OTHER_VALUES = {
     "http_public": "0.0.0.0:80",
     "http_operator": "10.0.0.1:0",
     "store": "memory:",
+    "standby": "true",
     "log_level": "error",
     "log_format": "text",
 }
@@ -198,8 +199,18 @@ def test_stores_are_read_and_written() -> None:
     ]:
         assert StoreLocation.parse(text) == store
         assert str(store) == text
-    for text in ("", "memory", "memory:x", "sqlite", "sqlite:", "postgresql://x", "/var/lib/rng.db"):
-        with pytest.raises(ValueError, match="must be sqlite:PATH or memory:"):
+    for text in (
+        "",
+        "memory",
+        "memory:x",
+        "sqlite",
+        "sqlite:",
+        "mysql://x",
+        "/var/lib/rng.db",
+        "postgresql://a:b@x/y",
+        "postgresql:///d?schema=A;B",
+    ):
+        with pytest.raises(ValueError, match=r"must be sqlite:PATH, postgresql:|must hold no password|schema: must be"):
             StoreLocation.parse(text)
 
 
