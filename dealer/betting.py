@@ -130,7 +130,7 @@ class Betting:
     # --- a round
 
     def open_round(self, sizes: tuple[int, ...], first: int) -> None:
-        """Begin a street's betting with nothing bet, at position ``first`` or the next clockwise that can act."""
+        """Begin a street's betting with nothing bet, at ``first`` or the next clockwise that can act (AL-11)."""
         self.level = self.full = self.bets_made = 0
         self.sizes = sizes
         self._begin(first)
@@ -232,7 +232,7 @@ class Betting:
             self.turns.remove(i)
 
     def check(self, i: int) -> None:
-        """Pass the action on."""
+        """Pass the action on; who has checked may raise later (CC-8)."""
         self.turns.remove(i)
         self.may_raise[i] = False
 

@@ -59,7 +59,7 @@ def start(
     button: int = 0,
     posts: Sequence[Posting] | None = None,
 ) -> Hand:
-    """Begin a hand between ``stacks``, pairs of seat number and chips.
+    """Begin a hand between ``stacks``, pairs of seat number and chips, with a deck of its own (DK-1).
 
     ``button`` is the seat that deals, occupied or not; 0 in stud, whose dealer sits before seat 1 (AL-4). ``posts``
     is all forced money in the order of posting; if absent, everyone's ante and the usual two blinds. `ValueError` for a
@@ -494,7 +494,7 @@ def _end_round(hand: Hand) -> None:
     _give_back(hand)
     hand.bring_in_due = False
     if hand.rules.form is Form.FIVE_CARD_DRAW and hand.street == 0 and not hand.draws_left:
-        hand.draws_left = tuple(hand.betting.inside)
+        hand.draws_left = tuple(hand.betting.inside)  # all-in players draw in their place (AL-12)
         _ask_to_draw(hand)
     elif hand.street + 1 < len(hand.streets):
         hand.street += 1

@@ -20,7 +20,7 @@ class Award(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    """Everything the cards decide. ``must_show`` and ``may_muck`` are in the order of showing."""
+    """Everything the cards decide. ``must_show`` (AL-18) and ``may_muck`` are in the order of showing."""
 
     pots: tuple[Layer, ...]
     rakes: tuple[int, ...]

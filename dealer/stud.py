@@ -29,7 +29,7 @@ class Street(NamedTuple):
     big_bets: bool
 
 
-# CC-2, CC-5, CC-7, AL-9: no burn on third street, one before each later one.
+# CC-2, CC-5, CC-7, AL-9: no burn on third street, one before each later one. P7-5, LS-2: big bets from fifth street on.
 STREETS: Final = (
     Street("third", False, (Face.DOWN, Face.DOWN, Face.UP), big_bets=False),
     Street("fourth", True, (Face.UP,), big_bets=False),

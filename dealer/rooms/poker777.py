@@ -65,6 +65,7 @@ POKER777 = HouseRules(
     # there, who may have lost.
     odd_chip=OddChip.LEFT_OF_DEALER,
     # P7-12. Showing and mucking are not on the page: the usual order.
+    # P7-13. Play money and real money have the same rules: nothing here tells them apart.
     showing_order=ShowingOrder.FROM_THE_FIRST_TO_ACT,
     muck=Muck.IF_IT_CANNOT_WIN,
 )
