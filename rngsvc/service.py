@@ -125,13 +125,12 @@ class Service:
 
     async def register(self, caller: Caller, request: RegisterTable) -> Logged:
         """Step 0. Register a table for ``caller``, who owns it from then on."""
-        known = await self.tables.load(request.table)
-        if known is None:
-            staged = await self.sequencer.submit(partial(self._register, caller, request))
-            if staged:
-                return await self.log.logged(staged.position, staged.entry)
-            known = await self._table(caller, request.table)
-        self._check_owner(caller, known)
+        await self.tables.load(request.table)
+        # A repeat too goes through the sequencer: what a batch has stored is in the log only when the batch is done.
+        staged = await self.sequencer.submit(partial(self._register, caller, request))
+        if staged:
+            return await self.log.logged(staged.position, staged.entry)
+        known = await self._table(caller, request.table)
         terms = known.terms
         if (terms.mode, terms.reveal, terms.ttl, terms.auditor) != (
             request.mode,
@@ -246,7 +245,7 @@ class Service:
 
     def _register(self, caller: Caller, request: RegisterTable, batch: Batch) -> "_Staged[Logged] | None":
         if batch.table(request.table):
-            return None  # somebody was faster
+            return None
         terms = TableEntry(
             time=batch.time,
             table=request.table,

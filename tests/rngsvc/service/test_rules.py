@@ -354,18 +354,18 @@ async def test_in_mode_full_all_openings_come_with_the_seal_and_none_is_listed(w
 
 async def test_opening_more_than_the_close_could_list_is_refused(world: World, play: Play) -> None:
     await sealed(play, n=1020)
-    for k in range(2):
-        for place in range(1020):
-            await play.open(1, k, place)
-        await play.reshuffle(1, k + 1, *[(k, place) for place in range(1020)])
     refused = []
-    for place in range(1020):
-        try:
-            await play.open(1, 2, place)
-        except Refused as error:
-            refused.append(error.reason)
-    assert set(refused) == {Reason.ENTRY_TOO_LARGE}
-    await world.refused(Reason.ENTRY_TOO_LARGE, play.open(1, 2, *range(1020)))
+    for k in range(16):
+        if k:
+            await play.reshuffle(1, k, *[(k - 1, place) for place in range(1020)])
+        for first in range(0, 1020, 60):
+            try:
+                await play.open(1, k, *range(first, first + 60))
+            except Refused as error:
+                refused.append((k, error.reason))
+    assert refused[0][0] > 10
+    assert {reason for _, reason in refused} == {Reason.ENTRY_TOO_LARGE}
+    await world.refused(Reason.ENTRY_TOO_LARGE, play.open(1, 15, *range(1020)))
     # What was opened can still be asked for, and the hand can be closed.
     await play.open(1, 0, 5)
     close = await play.close(1)
