@@ -6,7 +6,7 @@ the cheat.
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import grpc
@@ -22,8 +22,12 @@ from rngsvc.protocol.signed_note import NoteKey
 from rngsvc.v1 import audit_pb2, log_pb2, shuffle_pb2
 from tests.rngsvc.conftest import RunningService
 
-Lie = Callable[[Any], Any]
-"""Changes a method's answer in place, or returns another one."""
+Lie = Callable[[Any], object]
+"""Changes a method's answer in place; `Withheld` from a stream if it raises that."""
+
+
+class Withheld(Exception):
+    """This message of a stream is not passed on."""
 
 
 @asynccontextmanager
@@ -59,8 +63,9 @@ def _handler(
     real = kind(path, request_class.SerializeToString, answer_class.FromString)
 
     def told(answer: Message) -> Message:
-        lie = lies.get(method.name)
-        return answer if lie is None else (lie(answer) or answer)
+        if method.name in lies:
+            lies[method.name](answer)
+        return answer
 
     async def unary(request: Message, context: Any) -> Message:
         calls[method.name] += 1
@@ -73,7 +78,8 @@ def _handler(
     async def stream(request: Message, _context: Any) -> AsyncIterator[Message]:
         calls[method.name] += 1
         async for answer in real(request):
-            yield told(answer)
+            with suppress(Withheld):
+                yield told(answer)
 
     if method.server_streaming:
         return grpc.unary_stream_rpc_method_handler(stream, request_class.FromString, answer_class.SerializeToString)

@@ -100,6 +100,15 @@ async def test_under_escrow_only_the_auditor_rederives(client: Client, service: 
 
 
 @pytest.mark.asyncio
+async def test_a_lost_hand_has_nothing_to_rederive(client: Client, service: RunningService) -> None:
+    hand = await dealt(await client.register_table(os.urandom(16)))
+    close = await hand.close("lost", "seed_lost")
+    assert (close.seed, close.escrow) == (None, None)
+    with pytest.raises(errors.RevealMismatch, match="lost"):
+        (await client.audit.open_hand(hand.table.id, hand.seq)).rederive()
+
+
+@pytest.mark.asyncio
 async def test_drawn_numbers_follow_from_the_seed_and_stand_in_the_receipt(
     client: Client, service: RunningService
 ) -> None:

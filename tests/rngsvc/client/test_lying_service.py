@@ -6,18 +6,23 @@
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from rngsvc.client import Bits, Client, Hand, Table, errors
+from rngsvc.client import Bits, Client, Hand, Numbers, Table, errors
+from rngsvc.keys.signing import SigningKey
 from rngsvc.protocol.commitment import hand_context, promise
 from rngsvc.protocol.entries import Entry, parse_entry
 from rngsvc.protocol.merkle import EMPTY_ROOT
-from tests.rngsvc.client.lying import Forger, Lie, lying_server
+from rngsvc.protocol.signed_note import NoteKey, sign
+from tests.rngsvc.client.lying import Forger, Lie, Withheld, lying_server
 from tests.rngsvc.conftest import RunningService
 
 SEED = bytes([7]) * 32
+AUDITOR = SigningKey(Ed25519PrivateKey.generate())
 Scene = Callable[[Client], Awaitable[object]]
 
 
@@ -110,9 +115,26 @@ async def sampled(client: Client) -> None:
         pass
 
 
+async def sampled_numbers(client: Client) -> None:
+    async for _ in await client.audit.sample(Numbers(6, 500)):
+        pass
+
+
 async def opened_for_the_auditor(client: Client) -> None:
     hand = await closed(client)
     await client.audit.open_hand(hand.table.id, 1)
+
+
+async def judged(client: Client) -> None:
+    await client.audit.record_verdict(0, 1, bytes(32), "pass", AUDITOR.public_key, AUDITOR.sign)
+
+
+async def examined(client: Client) -> None:
+    sample_id = os.urandom(16)
+    sample = await client.audit.sample(Bits(64), sample_id)
+    digest = sha256(b"".join([chunk async for chunk in sample])).digest()
+    report = sign("all is well\n", NoteKey("lab.example", AUDITOR.public_key), AUDITOR.sign)
+    await client.audit.record_integrity(sample_id, digest, report, "pass")
 
 
 async def results(client: Client) -> None:
@@ -173,6 +195,28 @@ def unset_openings(answer: Any) -> None:
     answer.ClearField("openings")
 
 
+def withhold(answer: Any) -> None:
+    raise Withheld
+
+
+def become_data(answer: Any) -> None:
+    answer.chunk = b"1"
+
+
+def become_another_start(answer: Any) -> None:
+    answer.start.SetInParent()
+
+
+def in_proposal(lie: Lie) -> Lie:
+    """Lie in the first of the two answers to a verdict."""
+    return lambda answer: None if answer.HasField("logged") else lie(answer)
+
+
+def in_entry(lie: Lie) -> Lie:
+    """Lie in the second one."""
+    return lambda answer: lie(answer.logged) if answer.HasField("logged") else None
+
+
 def a_failure_of_no_item(answer: Any) -> None:
     answer.failures.add(position=9, code=9)
 
@@ -191,6 +235,10 @@ def another_root(note: str) -> str:
     lines = note.split("\n")
     lines[2] = ("A" if lines[2][0] != "A" else "B") + lines[2][1:]
     return "\n".join(lines)
+
+
+def said_fail(to_sign: bytes) -> bytes:
+    return to_sign.replace(b'"pass"', b'"fail"')
 
 
 def broken_signature(note: str) -> str:
@@ -267,6 +315,8 @@ LIES: list[tuple[str, str, Scene, Lie, type[Exception]]] = [
     ("proof", "GetProof", one_entry, flip("logged.proof"), errors.InclusionUnproven),
     ("entry", "StreamEntries", all_entries, flip("entries.1", 9), errors.InclusionUnproven),
     ("entry less", "StreamEntries", all_entries, cut("entries"), errors.AnswerMalformed),
+    ("everything less", "StreamEntries", all_entries, withhold, errors.AnswerMalformed),
+    ("a longer edge", "GetProof", later_entries, put("logged.proof", lambda x: x + bytes(32)), errors.AnswerMalformed),
     ("first", "StreamEntries", all_entries, put("first", add_one), errors.AnswerMalformed),
     ("root", "StreamEntries", all_entries, put("checkpoint", another_root), errors.CheckpointRejected),
     ("later entry", "StreamEntries", later_entries, flip("entries.1", 9), errors.InclusionUnproven),
@@ -274,11 +324,21 @@ LIES: list[tuple[str, str, Scene, Lie, type[Exception]]] = [
     ("start entry", "Sample", sampled, only("start", flip("start.logged.entry", 9)), errors.InclusionUnproven),
     ("data", "Sample", sampled, only("chunk", flip("chunk")), errors.SampleMismatch),
     ("data less", "Sample", sampled, only("chunk", put("chunk", lambda x: x[:-1])), errors.SampleMismatch),
+    ("half a number", "Sample", sampled_numbers, only("chunk", put("chunk", lambda x: x[:-1])), errors.AnswerMalformed),
+    ("all data", "Sample", sampled, only("chunk", withhold), errors.SampleMismatch),
+    ("no end", "Sample", sampled, only("end", withhold), errors.SampleMismatch),
+    ("no start", "Sample", sampled, only("start", become_data), errors.AnswerMalformed),
+    ("two starts", "Sample", sampled, only("chunk", become_another_start), errors.AnswerMalformed),
     ("digest", "Sample", sampled, only("end", flip("end.sha256")), errors.SampleMismatch),
     ("bytes", "Sample", sampled, only("end", put("end.byte_count", add_one)), errors.SampleMismatch),
     ("items", "Sample", sampled, only("end", put("end.item_count", add_one)), errors.SampleMismatch),
     ("last root", "Sample", sampled, only("end", put("end.checkpoint", another_root)), errors.CheckpointRejected),
     ("leaves", "OpenHand", opened_for_the_auditor, flip("shuffles.0.leaves"), errors.LeavesMismatch),
+    ("other verdict", "RecordResult", judged, in_proposal(put("to_sign", said_fail)), errors.EntryMismatch),
+    ("no entry", "RecordResult", judged, in_proposal(put("to_sign", lambda _: b"")), errors.AnswerMalformed),
+    ("verdict", "RecordResult", judged, in_entry(flip("entry", 9)), errors.InclusionUnproven),
+    ("battery", "RecordResult", examined, in_entry(flip("entry", 9)), errors.InclusionUnproven),
+    ("no close", "OpenHand", opened_for_the_auditor, cut("entries"), errors.AnswerMalformed),
     ("which shuffle", "OpenHand", opened_for_the_auditor, put("shuffles.0.k", add_one), errors.LeavesMismatch),
     ("contributed", "OpenHand", opened_for_the_auditor, flip("contributed_seeds.0"), errors.RevealMismatch),
     ("seed", "OpenHand", opened_for_the_auditor, flip("seed"), errors.RevealMismatch),
@@ -317,7 +377,14 @@ async def test_a_changed_answer_is_refused_by_name(
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("scene", [closed, reshuffled, drawn, found_again, batch, all_entries, sampled])
+@pytest.mark.parametrize(
+    "scene",
+    [
+        *(closed, reshuffled, drawn, found_again, found_and_closed, sealed_in_full, batch),
+        *(newest, one_entry, all_entries, later_entries),
+        *(sampled, sampled_numbers, opened_for_the_auditor, judged, examined, results),
+    ],
+)
 async def test_the_same_scenes_pass_without_a_lie(service: RunningService, scene: Scene) -> None:
     async with (
         lying_server(service.grpc, {}) as target,
@@ -384,6 +451,8 @@ FORGERIES: list[tuple[str, str, Scene, Callable[[Any], Entry], type[Exception]]]
     ("absent at last", "CloseHand", closed, said(seeds=(b"",)), errors.RevealMismatch),
     ("one contribution more", "CloseHand", closed, said(seeds=(SEED, SEED)), errors.RevealMismatch),
     ("no contributions", "CloseHand", closed, said(seeds=None), errors.EntryMismatch),
+    ("another verdict", "RecordResult", judged, said(verdict="fail"), errors.EntryMismatch),
+    ("another report", "RecordResult", examined, said(results=(bytes(32), "pass")), errors.EntryMismatch),
 ]  # fmt: skip
 
 
@@ -403,7 +472,8 @@ async def test_a_signed_entry_that_does_not_fit_is_refused_by_name(
     forger = Forger(service)
 
     def lie(answer: Any) -> None:
-        answer.logged.CopyFrom(forger.logged(forgery(parse_entry(answer.logged.entry))))
+        if answer.HasField("logged"):  # a verdict is proposed before it is logged
+            answer.logged.CopyFrom(forger.logged(forgery(parse_entry(answer.logged.entry))))
 
     lies: dict[str, Lie] = {}
     async with (
@@ -428,6 +498,43 @@ async def test_what_is_in_the_log_but_is_no_entry_is_refused(service: RunningSer
     ):
         with pytest.raises(errors.AnswerMalformed, match="is in the log but is none"):
             await table_of(client)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("method", "part", "scene", "expected"),
+    [
+        ("StreamEntries", "checkpoint", all_entries, errors.AnswerMalformed),
+        ("Sample", "end.checkpoint", sampled, errors.SampleMismatch),
+    ],
+)
+async def test_a_checkpoint_from_before_proves_nothing_of_what_came_after(
+    service: RunningService, method: str, part: str, scene: Scene, expected: type[Exception]
+) -> None:
+    lies: dict[str, Lie] = {}
+    async with (
+        lying_server(service.grpc, lies) as target,
+        await Client.connect(target, log_key=service.log_key, consistency="off") as client,
+    ):
+        old = client.newest_checkpoint.note
+        stale = put(part, lambda _: old)
+        lies[method] = only("end", stale) if method == "Sample" else stale
+        await table_of(client)
+        with pytest.raises(expected):
+            await scene(client)
+
+
+@pytest.mark.asyncio
+async def test_only_results_are_results(service: RunningService) -> None:
+    lies: dict[str, Lie] = {}
+    async with (
+        lying_server(service.grpc, lies) as target,
+        await Client.connect(target, log_key=service.log_key, consistency="off") as client,
+    ):
+        table = Forger(service).logged((await table_of(client)).terms)
+        lies["ListResults"] = lambda answer: answer.results[0].CopyFrom(table)
+        with pytest.raises(errors.EntryMismatch):
+            await client.audit.results()
 
 
 @pytest.mark.asyncio

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from rngsvc.client import OpenedHand
 from rngsvc.protocol.card_seal import cards_root, seal
 from rngsvc.protocol.entries import parse_entry
+from rngsvc.protocol.escrow import escrow_info, seal_seed
 from rngsvc.protocol.merkle import leaf_hash
 from rngsvc.proven_hand import (
     EntryMismatch,
@@ -19,7 +21,7 @@ from rngsvc.proven_hand import (
     StepMismatch,
     Unproven,
 )
-from tests.rngsvc.protocol.hands import ORIGIN, HandInLog, played
+from tests.rngsvc.protocol.hands import AUDITOR, AUDITOR_KEYS, ORIGIN, TABLE, HandInLog, played
 
 
 def placed(hand: HandInLog) -> list[Placed]:
@@ -184,3 +186,11 @@ def test_a_revealed_contribution_that_was_never_promised_is_found() -> None:
     hand.seal().close()
     with pytest.raises(RevealMismatch, match="not the promised one"):
         proven(hand)
+
+
+def test_an_escrow_that_holds_another_seed_is_found_by_the_auditor() -> None:
+    hand = sealed()
+    info = escrow_info(ORIGIN, TABLE, hand.seq, hand.commitment)
+    hand.close(escrow=seal_seed(bytes(48), AUDITOR_KEYS[0], info))
+    with pytest.raises(RevealMismatch, match="not the committed one"):
+        OpenedHand(proven(hand), ()).rederive(AUDITOR)
