@@ -63,7 +63,7 @@ def test_the_readme_names_only_verbs_that_make_has() -> None:
 
 
 def test_the_first_start_of_the_operations_page_works_and_leads_to_the_audit_page(tmp_path: Path) -> None:
-    first_start, tls = blocks("docs/operations.md")
+    first_start, tls, backup = blocks("docs/operations.md")
     setup, serve, rest = first_start.partition("rngsvc serve --config rngsvc.toml\n")
     assert serve
     assert not rest
@@ -87,6 +87,7 @@ def test_the_first_start_of_the_operations_page_works_and_leads_to_the_audit_pag
                 block = block.replace(word, value)  # noqa: PLW2901
             shell(block, room)
         assert (room / "decks.bin").stat().st_size == 52_000
+        shell(backup.replace("LOG_KEY", facts["LOG_KEY"]), room)
     # The store is read when no service holds it.
     shell(audit.splitlines()[2].replace("LOG_KEY", f"'{service['log_key']}'"), room)
 
