@@ -17,10 +17,15 @@ from rngsvc.protocol.verify import Report
 
 MODULE = Path(rngsvc.__file__).parent / "pages" / "rs1.js"
 HARNESS = Path(__file__).parent / "harness.mjs"
-CHROMIUM_FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-    " --disable-component-update --disable-sync"
-).split()
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 Row = tuple[str | bytes, str | None, int | None]
 """A document, the log's verifier key and the time in ms."""

@@ -89,8 +89,7 @@ LIVES = {
 def test_hands_of_every_kind_are_reported_alike(engine: Engine) -> None:
     rows: list[Row] = []
     for hand in LIVES.values():
-        for own in (0, None):
-            rows.append((hand.receipt(own).encode(), hand.log.vkey, NOW))
+        rows += [(hand.receipt(own).encode(), hand.log.vkey, NOW) for own in (0, None)]
         rows.append((hand.receipt().encode(), hand.log.vkey, hands.START - 10**6))  # a clock that is behind
         rows.append((hand.receipt().encode(), MemoryLog(key=9).vkey, NOW))
         rows.append((hand.receipt().encode(), MemoryLog(origin="other.example").vkey, None))
@@ -115,8 +114,7 @@ def test_each_cheat_fails_in_the_same_steps(engine: Engine) -> None:
     rows: list[Row] = []
     for cheat, _ in cheats[1]:
         hand = cheat()
-        for own in (FIRST, None):
-            rows.append((replace(hand.receipt(None), own=own).encode(), hand.log.vkey, NOW))
+        rows += [(replace(hand.receipt(None), own=own).encode(), hand.log.vkey, NOW) for own in (FIRST, None)]
     assert len(rows) >= 48
     assert differences(engine, rows) == []
     assert all("failed" in {step[2] for step in steps} for steps in verify_all(engine, rows[::2]))

@@ -19,17 +19,19 @@ function board(status) {
       figure(status.hands.overdue, "hands overdue", status.hands.overdue ? "is-bad" : ""),
     ),
     section("Integrity checks", integrity(status)),
-    section("Hands not closed", table(["Table", "Hand", "State", "Must be closed by"], status.hands.open.map(openHand))),
+    section("Witnesses", witnesses(status)),
+    section("Hands not closed", table(["Table", "Hand", "State", "Must be closed by", ""], status.hands.open.map(openHand))),
     section("Hands closed last", table(["Closed", "Table", "Hand", "Outcome", ""], status.hands.closed.map(closedHand))),
   ];
 }
 
-function verdict({ signing, log, hands, integrity: results }) {
+function verdict({ signing, log, hands, integrity: results, witnesses: cosigned }) {
   const newest = log.time === null ? "The log is empty." : el("span", {}, "Newest checkpoint: ", when(log.time), ".");
   const troubles = [];
   if (!signing.able) troubles.push(`Signing is stopped: ${signing.why}`);
   if (hands.overdue) troubles.push(`${counted(hands.overdue, "hand is", "hands are")} past the deadline.`);
   if (results.entries.some(({ verdict: said }) => said === "fail")) troubles.push("An integrity check below has failed.");
+  if (cosigned.each.length && !cosigned.cosigned_size) troubles.push("No quorum of witnesses has cosigned the log.");
   if (results.daily_overdue) troubles.push("No daily battery has reported in the last 26 hours.");
   const kind = !signing.able || hands.overdue ? "failed" : troubles.length ? "open" : "checked";
   const title = { checked: "✓ In order", open: "– Running, with remarks", failed: "✗ Needs attention" }[kind];
@@ -56,29 +58,50 @@ function table(heads, rows) {
   return el("div", { class: "wide", tabindex: "0" }, el("table", {}, el("thead", {}, head), el("tbody", {}, ...body)));
 }
 
-function integrity({ integrity: { entries } }) {
+function integrity({ integrity: { entries, code: running } }) {
   const rows = entries.map(({ index, time, kind, verdict: said, code }) => [
     when(time),
     KINDS[kind] ?? kind,
     el("span", { class: VERDICTS[said] ?? "" }, said),
     `${index}`,
-    code ? el("code", {}, code) : "",
+    code === undefined ? "" : code === running ? "as now" : el("code", {}, `${code.slice(0, 16)}…`),
   ]);
-  return table(["When", "What", "Verdict", "Log index", "Code (SHA-256 of its manifest)"], rows);
+  const files = el("a", { href: "manifest" }, "list of its files");
+  return el(
+    "div",
+    {},
+    el("p", {}, "The service runs the code whose ", files, " has the SHA-256 ", el("code", {}, running), "."),
+    table(["When", "What", "Verdict", "Log index", "Code"], rows),
+  );
+}
+
+function witnesses({ witnesses: { each, cosigned_size: size } }) {
+  if (!each.length) return el("p", { class: "quiet" }, "The service asks no witnesses: nobody else vouches that all see the same log.");
+  const rows = each.map(({ name, size: known, away }) => [
+    name,
+    known.toLocaleString(),
+    away ? el("span", { class: "is-open" }, "did not answer last time") : el("span", { class: "is-good" }, "answers"),
+  ]);
+  const quorum = size ? `A quorum has cosigned the log up to ${counted(size, "entry", "entries")}.` : "No quorum has cosigned yet.";
+  return el("div", {}, el("p", {}, quorum), table(["Witness", "Cosigned entries", "State"], rows));
 }
 
 function openHand({ table: id, seq, state, expires, overdue }) {
   const deadline = expires ? when(expires) : "after the hands before it";
-  return [handLink(id, seq), `${seq}`, STATES[state] ?? state, overdue ? el("span", { class: "is-bad" }, deadline, " (overdue)") : deadline];
+  return [brief(id), `${seq}`, STATES[state] ?? state, overdue ? el("span", { class: "is-bad" }, deadline, " (overdue)") : deadline, handLink(id, seq)];
 }
 
 function closedHand({ time, table: id, seq, outcome, reason }) {
   const said = el("span", { class: outcome === "lost" ? "is-bad" : "" }, reason ? `${outcome} (${reason})` : outcome);
-  return [when(time), el("code", {}, id), `${seq}`, said, handLink(id, seq, "check")];
+  return [when(time), brief(id), `${seq}`, said, handLink(id, seq)];
 }
 
-const handLink = (id, seq, text) =>
-  el("a", { href: `verify?table=${encodeURIComponent(id)}&seq=${seq}` }, text ?? el("code", {}, id));
+const brief = (id) => el("code", { title: id }, `${id.slice(0, 8)}…`);
+
+function handLink(id, seq) {
+  const about = { href: `verify?table=${encodeURIComponent(id)}&seq=${seq}`, "aria-label": `check hand ${seq} of table ${id}` };
+  return el("a", about, "check");
+}
 
 async function refresh() {
   try {

@@ -221,7 +221,7 @@ function verdict({ steps, hand }, { vkey, source, isPublic }) {
     return section(
       "failed",
       unreadable ? "✗ This is not a readable receipt" : "✗ This hand does not hold",
-      el("ul", {}, ...failed.map(({ id, detail }) => el("li", {}, el("strong", {}, MEANING[id][0]), `: failed. ${detail}`))),
+      el("ul", {}, ...failed.map(({ id, detail }) => el("li", {}, el("strong", {}, `Failed: ${MEANING[id][0].toLowerCase()}`), ` (${detail}).`))),
       el("p", {}, unreadable ? "If the file was copied by hand, take it again from the table, whole." : "Keep this file: it is your evidence. Show it to the room, and to others who have the log."),
     );
   }
@@ -233,33 +233,44 @@ function verdict({ steps, hand }, { vkey, source, isPublic }) {
   const children = [el("p", {}, `${counted(passed, "check")} of ${steps.length} passed, none failed.`)];
   if (missing.length) {
     const names = missing.map(({ id }) => MEANING[id][0].toLowerCase()).join("; ");
-    children.push(el("p", {}, `This file does not hold what the other ${missing.length} need: ${names}.`));
+    children.push(el("p", {}, `Not checked, because this file does not hold what is needed: ${names}.`));
   }
   if (isPublic) children.push(el("p", {}, "This is the public part of the hand. Your cards are checked with your own file."));
   if (source === "site") children.push(el("p", {}, "The key came from this site itself. Compare its fingerprint below, and pin it."));
   return section("checked", title, ...children);
 }
 
+/** Return the steps of one question, folded up unless one of them failed. */
 function group(title, ids, steps) {
-  const rows = ids.map((id) => {
-    const { outcome, detail } = steps.find((each) => each.id === id);
-    const [mark, said] = MARKS[outcome];
-    const [name, meaning] = MEANING[id];
-    return el(
-      "li",
-      { class: outcome.replace(" ", "-"), "data-step": id, "data-outcome": outcome, "data-detail": detail },
-      el("span", { class: "mark", "aria-hidden": "true" }, mark),
-      el(
-        "div",
-        {},
-        el("strong", {}, name, el("span", { class: "outcome" }, ` · ${said}`)),
-        el("p", {}, meaning),
-        el("p", { class: "detail" }, detail),
-      ),
-    );
-  });
-  return el("section", {}, el("h3", {}, title), el("ul", { class: "steps" }, ...rows));
+  const asked = ids.map((id) => steps.find((each) => each.id === id));
+  const worst = ["failed", "checked", "not shown"].find((outcome) => asked.some((each) => each.outcome === outcome));
+  const passed = asked.filter(({ outcome }) => outcome === "checked").length;
+  const said = worst === "failed" ? "failed" : passed === asked.length ? "all checked" : `${passed} of ${asked.length} checked`;
+  return el(
+    "details",
+    { class: worst.replace(" ", "-"), ...(worst === "failed" && { open: "" }) },
+    el("summary", {}, mark(worst), el("span", {}, title, el("span", { class: "outcome" }, ` · ${said}`))),
+    el("ul", { class: "steps" }, ...asked.map(oneStep)),
+  );
 }
+
+function oneStep({ id, outcome, detail }) {
+  const [name, meaning] = MEANING[id];
+  return el(
+    "li",
+    { class: outcome.replace(" ", "-"), "data-step": id, "data-outcome": outcome, "data-detail": detail },
+    mark(outcome),
+    el(
+      "div",
+      {},
+      el("strong", {}, name, el("span", { class: "outcome" }, ` · ${MARKS[outcome][1]}`)),
+      el("p", {}, meaning),
+      el("p", { class: "detail" }, detail),
+    ),
+  );
+}
+
+const mark = (outcome) => el("span", { class: "mark", "aria-hidden": "true" }, MARKS[outcome][0]);
 
 function facts(hand) {
   const { table, reserve, promise, close, receipt } = hand;
@@ -268,7 +279,7 @@ function facts(hand) {
     ["Log", receipt.origin],
     ["Table", el("code", {}, receipt.table)],
     ["Hand", `${receipt.seq}`],
-    ["Promised by the room", when(reserve.time)],
+    ["Room's part fixed", when(reserve.time)],
     started ? [hand.draw ? "Drawn" : "Shuffled and sealed", when(started.time)] : null,
     ["Cards", MODES[table.mode]],
     ["Room's seed", REVEALS[table.reveal]],
@@ -322,9 +333,10 @@ async function cardsOf({ hand, events }) {
     const sorted = [...places.keys()].sort((a, b) => a - b).map((p) => places.get(p));
     const name = k === 0 ? `The deck: ${counted(n, "card")}` : `Reshuffle ${k}: ${counted(inputs.length, "card")} shuffled again`;
     const hidden = n - openings.length;
+    const rest = `${counted(hidden, "card is", "cards are")} not shown in this file.`;
     shown.push(el("h3", {}, name));
     if (sorted.length) shown.push(el("ul", { class: "cards" }, ...sorted));
-    shown.push(el("p", { class: "quiet" }, hidden ? `${counted(hidden, "card")} of it not shown in this file.` : "All of it is shown."));
+    if (hidden) shown.push(el("p", { class: "quiet" }, openings.length ? `The other ${rest}` : rest));
   }
   if (!shown.length) return [];
   const what = "Each card with its place from the top of the deck, counted from 0. Burnt cards lie face down unless somebody saw them.";
@@ -348,7 +360,7 @@ function face(item, n, p, isBurnt, fits) {
 const back = (p, isBurnt) => place(el("span", { class: "card back", role: "img", "aria-label": "a card face down" }), p, isBurnt, true);
 
 function place(picture, p, isBurnt, fits) {
-  const caption = [`${p}`, isBurnt ? "burnt" : "", fits ? "" : "does not fit"].filter(Boolean).join(" · ");
+  const caption = [`${p}`, isBurnt ? "burnt" : "", fits ? "" : "wrong"].filter(Boolean).join(" · ");
   return el("li", fits ? {} : { class: "wrong" }, picture, el("small", {}, caption));
 }
 
