@@ -1,0 +1,45 @@
+"""`stats_tests report`."""
+
+from pathlib import Path
+
+import click
+
+from rngsvc.protocol.errors import MalformedError
+from rngsvc.protocol.signed_note import SignedNote
+from stats_tests.commands.exit_codes import bad_input_as_usage
+from stats_tests.commands.options import FILE, NEW_FILE
+from stats_tests.report.document import ReportError, decode
+from stats_tests.report.signature import statement
+
+
+@click.command()
+@click.argument("report_path", metavar="REPORT", type=FILE)
+@click.option("--html", "html_path", type=NEW_FILE, help="Page to write: one file, with pictures.")
+@click.option("--pdf", "pdf_path", type=NEW_FILE, help="PDF to write.")
+def command(report_path: Path, html_path: Path | None, pdf_path: Path | None) -> None:
+    """Make HTML and PDF of a report. They say what the JSON says; `verify` checks the JSON."""
+    if html_path is None and pdf_path is None:
+        raise click.UsageError("give --html, --pdf, or both")
+    from stats_tests.report.render import to_html, to_pdf  # noqa: PLC0415 - plotting is slow to load
+
+    with bad_input_as_usage():
+        raw = report_path.read_bytes()
+        report = decode(raw)
+        signed_by = _signer(report, raw, report_path.with_name(f"{report_path.name}.note"))
+        if html_path is not None:
+            html_path.write_text(to_html(report, raw, signed_by=signed_by), encoding="utf-8")
+        if pdf_path is not None:
+            pdf_path.write_bytes(to_pdf(report, raw, signed_by=signed_by))
+
+
+def _signer(report: dict[str, object], raw: bytes, path: Path) -> str:
+    """Return who signed the report by the note beside it; whether the signature is right, only `verify` says."""
+    if not path.exists():
+        return ""
+    try:
+        note = SignedNote.parse(path.read_text(encoding="utf-8"))
+    except MalformedError as error:
+        raise ReportError(f"{path}: {error}") from error
+    if note.text != statement(report, raw):
+        raise ReportError(f"{path}: it is the signature of another report")
+    return f"{', '.join(line.name for line in note.signatures)} (verify it with stats_tests verify)"
