@@ -124,9 +124,10 @@ class SealedShoe:
             for k, places in by_shuffle.items():
                 await self._hand.open(k, places)
 
-    def opening(self, location: Location) -> Opening:
-        """Return what was opened at a location."""
-        return self._hand.openings[(location.k, location.p)]
+    @property
+    def openings(self) -> Mapping[tuple[int, int], Opening]:
+        """Everything opened, as far as this process knows it, by shuffle and place."""
+        return self._hand.openings
 
     async def draw(self, purpose: bytes, modulus: int) -> int:
         """Draw one number 0..modulus-1 instead of a shuffle."""

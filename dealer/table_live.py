@@ -267,12 +267,13 @@ class LiveTable:
     def openings_for(self, player: str) -> list[tuple[Location, client.Opening]]:
         """Return the openings that a player may see while he watches: his own cards, and what lies open to all."""
         hand, shoe = self.table.hand, self._shoe
-        if hand is None or shoe is None or shoe.seq != self.table.number or not shoe.knows_its_shuffle:
+        if hand is None or shoe is None or shoe.seq != self.table.number:
             return []
         public = open_locations(hand, Reader.BYSTANDER) or set()
         seat = self.viewer(player)
         own = {Location(event.k, event.p) for event in hand.events if isinstance(event, Dealt) and event.seat == seat}
-        return [(location, shoe.opening(location)) for location in sorted(public | own)]
+        # After a restart they become known one after the other.
+        return [(location, shoe.openings[location]) for location in sorted(public | own) if location in shoe.openings]
 
     async def changes(self, seen: int) -> None:
         """Wait until there is something newer than version ``seen``."""

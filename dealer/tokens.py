@@ -1,7 +1,7 @@
 """Short-lived tokens: who a caller is, until when, signed by the card room.
 
-A token is ``base64url(claims).base64url(HMAC-SHA-256 of the claims' text)``; the claims are JSON. Whoever has the key can
-make tokens, so it stays with the server and with those who let players in.
+A token is ``base64url(claims).base64url(HMAC-SHA-256 of the claims' text)``; the claims are JSON. Whoever has the key
+can make tokens, so it stays with the server and with those who let players in.
 """
 
 import base64

@@ -29,6 +29,8 @@ from dealer.v1 import table_pb2, table_pb2_grpc
 from rngsvc.client import CallFailed, Client, Credentials, Unproven
 
 DRAIN_S = 5.0
+# Short, so that players soon see why there are no cards; the table goes on trying (AL-22).
+SHUFFLE_CALL_S = 3.0
 STOPPED = 4
 _SERVICE = table_pb2.DESCRIPTOR.services_by_name["TableService"].full_name
 
@@ -139,7 +141,9 @@ async def _card_room(settings: Settings) -> AsyncIterator[CardRoom]:
         credentials = Credentials(settings.rngsvc_ca, settings.rngsvc_certificate, settings.rngsvc_key)
     store: Store = SqliteStore(settings.store) if settings.store else MemoryStore()
     try:
-        async with await Client.connect(settings.rngsvc, log_key=settings.log_key, credentials=credentials) as service:
+        async with await Client.connect(
+            settings.rngsvc, log_key=settings.log_key, credentials=credentials, timeout_s=SHUFFLE_CALL_S
+        ) as service:
             auditor = (settings.auditor_x25519, settings.auditor_ed25519)
             room = CardRoom(store, service, auditor, settings.grant, lambda: time.time_ns() // 1_000_000)
             try:

@@ -121,10 +121,10 @@ class _WithToken:
         return lambda request, **kwargs: method(request, metadata=self._metadata, **kwargs)
 
 
-async def open_table(house: House, game: str, stakes: str = "") -> bytes:
+async def open_table(house: House, game: str) -> bytes:
     table = secrets.token_bytes(16)
     async with stub(house.address, house.token("floor", Role.OPERATOR)) as room:
-        await room.CreateTable(table_pb2.CreateTableRequest(table=table, game=game, stakes=stakes))
+        await room.CreateTable(table_pb2.CreateTableRequest(table=table, game=game))
     return table
 
 
@@ -139,33 +139,27 @@ class Player:
         self.name = name
         self.table = table
         self.rules = GAMES[game]
+        self.buy_in = self.rules.stakes[0].buy_in
         self.rng = random.Random(seed)
         self.seen: list[table_pb2.WatchResponse] = []
         self.items: dict[tuple[int, int, int], int] = {}
         self.cards: dict[tuple[int, int], int] = {}
         self.hands_over: set[int] = set()
         self.own_seeds: dict[int, OwnSeed] = {}
+        self.revealed: set[int] = set()
         self._leaves: dict[int, list[str]] = {}
         self._receipt = ""
         self._hand = 0
+        self._played: set[int] = set()
         self._done: set[tuple[str, int, int]] = set()
 
-    async def sit(self, seat: int) -> None:
-        async with stub(self.house.address, self.house.token(self.name)) as room:
-            amount = (await room.ListTables(table_pb2.ListTablesRequest())).tables[0].buy_in
-            request = {"table": self.table, "seat": seat, "amount": amount, "request_id": secrets.token_bytes(8)}
-            await room.Sit(table_pb2.SitRequest(**request))
-            await room.SitIn(table_pb2.SitInRequest(table=self.table, post=True))
-
-    async def play(self, hands: int, *, acts: int | None = None) -> None:
-        """Play until so many hands are over, or until one has acted so many times."""
-        acted = 0
+    async def play(self) -> None:
+        """Watch and act until cancelled; again after a lost connection."""
+        self._done.clear()
         async with stub(self.house.address, self.house.token(self.name)) as room:
             async for message in room.Watch(table_pb2.WatchRequest(table=self.table)):
                 self.look(message)
-                acted += await self.respond(room, message.state)
-                if len(self.hands_over) >= hands or (acts is not None and acted >= acts):
-                    return
+                await self.respond(room, message.state)
 
     def look(self, message: table_pb2.WatchResponse) -> None:
         """Take in a message, checking each opening against the sealed leaves."""
@@ -180,7 +174,8 @@ class Player:
                 self._leaves = {each["k"]: each["leaves"] for each in receipt.get("shuffles", ())}
         for each in message.openings:
             assert card_leaf(each.k, each.place, each.item, each.salt).hex() == self._leaves[each.k][each.place]
-            self.items[state.hand, each.k, each.place] = each.item
+            known = self.items.setdefault((state.hand, each.k, each.place), each.item)
+            assert known == each.item, "a card that was seen stays what it is"
         mine = {seat.seat for seat in state.seats if seat.player == self.name}
         for written in message.events:
             event = json.loads(written.json)
@@ -190,34 +185,39 @@ class Player:
             elif event["event"] == "discarded" and event["seat"] in mine:
                 for k, p in event.get("discards", ()):
                     del self.cards[k, p]
-        if state.phase == table_pb2.PHASE_CLOSING:
-            self.hands_over.add(state.hand)
+        if state.phase == table_pb2.PHASE_PLAYING:
+            self._played.add(state.hand)
+        # A slow stream may pass over a phase, so that a hand is over as well when a later one is there.
+        ended = state.phase in (table_pb2.PHASE_CLOSING, table_pb2.PHASE_WAITING)
+        self.hands_over |= {hand for hand in self._played if hand < state.hand + ended}
 
-    async def respond(self, room: Any, state: table_pb2.TableState) -> bool:
-        """Give what is asked for; say whether it was an action."""
+    async def respond(self, room: Any, state: table_pb2.TableState) -> None:
+        """Give what is asked for."""
         hand = state.hand
         seated = any(seat.player == self.name for seat in state.seats)
         receipt = json.loads(self._receipt) if self._receipt else {}
         current = receipt.get("seq") == hand and seated
         if state.phase == table_pb2.PHASE_PROMISES and current and self._first("promise", hand):
-            own = OwnSeed(self.name.encode(), self.house.log_key, self.table, hand)
-            self.own_seeds[hand] = own
+            fresh = OwnSeed(self.name.encode(), self.house.log_key, self.table, hand)
+            own = self.own_seeds.setdefault(hand, fresh)
             with contextlib.suppress(grpc.aio.AioRpcError):  # the window may have closed meanwhile
                 await room.PromiseSeed(table_pb2.PromiseSeedRequest(table=self.table, hand=hand, promise=own.promise))
-        if (
-            state.phase == table_pb2.PHASE_REVEALS
-            and current
-            and hand in self.own_seeds
-            and len(receipt["entries"]) > 2
-        ):
-            if self._first("reveal", hand):
-                seed = self.own_seeds[hand].reveal(self._receipt.encode())
-                with contextlib.suppress(grpc.aio.AioRpcError):
-                    await room.RevealSeed(table_pb2.RevealSeedRequest(table=self.table, hand=hand, seed=seed))
+        # Who came too late with his promise does not find it in the log, and has nothing to reveal.
+        logged = current and hand in self.own_seeds and self.own_seeds[hand].promise.hex() in self._receipt
+        if state.phase == table_pb2.PHASE_REVEALS and logged and self._first("reveal", hand):
+            seed = self.own_seeds[hand].reveal(self._receipt.encode())
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                await room.RevealSeed(table_pb2.RevealSeedRequest(table=self.table, hand=hand, seed=seed))
+                self.revealed.add(hand)
+        broke = [seat for seat in state.seats if seat.player == self.name and not seat.stack and not seat.in_hand]
+        if broke and self._first("top up", hand):
+            with contextlib.suppress(grpc.aio.AioRpcError):  # perhaps it was done before the connection was lost
+                await room.TopUp(
+                    table_pb2.TopUpRequest(table=self.table, amount=self.buy_in, request_id=secrets.token_bytes(8))
+                )
+            await room.SitIn(table_pb2.SitInRequest(table=self.table, post=True))
         if state.choices and self._first("act", hand, state.decision):
             await room.Act(self.choose(state))
-            return True
-        return False
 
     def _first(self, what: str, hand: int, decision: int = 0) -> bool:
         new = (what, hand, decision) not in self._done
@@ -241,22 +241,21 @@ class Player:
         async with stub(self.house.address, self.house.token(self.name)) as room:
             answer = await room.GetHistory(table_pb2.GetHistoryRequest(table=self.table, hand=hand))
         written = json.loads(answer.json)
-        if hand in self.own_seeds:
+        if hand in self.revealed:
             written["receipt"] = json.loads(self.own_seeds[hand].with_own(json.dumps(written["receipt"]).encode()))
         return json.dumps(written).encode()
 
 
-async def seated(house: House, game: str, names: list[str], *, stakes: str = "", seed: int = 1) -> list[Player]:
+async def seated(house: House, game: str, names: list[str], *, seed: int = 1) -> list[Player]:
     """Open a table and have players sit at it."""
-    table = await open_table(house, game, stakes)
+    table = await open_table(house, game)
     players = [Player(house, name, table, game, seed + n) for n, name in enumerate(names)]
-    async with stub(house.address, house.token("floor", Role.OPERATOR)) as room:
-        listed = (await room.ListTables(table_pb2.ListTablesRequest())).tables
-    (buy_in,) = [each.buy_in for each in listed if each.table == table]
     for number, player in enumerate(players):
         async with stub(house.address, house.token(player.name)) as room:
             await room.Sit(
-                table_pb2.SitRequest(table=table, seat=number + 1, amount=buy_in, request_id=secrets.token_bytes(8))
+                table_pb2.SitRequest(
+                    table=table, seat=number + 1, amount=player.buy_in, request_id=secrets.token_bytes(8)
+                )
             )
     return players
 
@@ -268,10 +267,24 @@ async def all_in(players: list[Player]) -> None:
             await room.SitIn(table_pb2.SitInRequest(table=player.table, post=True))
 
 
+async def until_over(players: list[Player], hands: int) -> None:
+    """Have all play until everybody has seen the end of so many more hands."""
+    before = {player.name: len(player.hands_over) for player in players}
+    playing = [asyncio.create_task(player.play()) for player in players]
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            while any(len(player.hands_over) < before[player.name] + hands for player in players):
+                await asyncio.sleep(0.02)
+                for task in playing:
+                    if task.done():
+                        task.result()
+    finally:
+        for task in playing:
+            task.cancel()
+        await asyncio.gather(*playing, return_exceptions=True)
+
+
 async def play_hands(players: list[Player], hands: int) -> None:
-    """Have all players watch and play until so many hands are over."""
-    watching = [asyncio.create_task(player.play(hands)) for player in players]
-    await asyncio.sleep(0.1)
+    """Have everybody say that he plays, and all play so many hands."""
     await all_in(players)
-    async with asyncio.timeout(TIMEOUT_S):
-        await asyncio.gather(*watching)
+    await until_over(players, hands)

@@ -1,0 +1,225 @@
+"""Hands played over gRPC by players who know only what their streams show them."""
+
+import asyncio
+import contextlib
+import json
+import random
+import signal
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from dealer.cashier import rack
+from dealer.rooms import GAMES
+from dealer.v1 import table_pb2
+from rngsvc.protocol.verify import Outcome, verify
+from tests.dealer.server import world
+from tests.scale import scaled
+
+NAMES = ["ann", "ben", "cleo", "dan", "eve"]
+
+
+async def settled(players: list[world.Player]) -> list[int]:
+    """Wait until the last hand that everybody saw end is closed; return the hands that all have seen end."""
+    hands = sorted(set.intersection(*(player.hands_over for player in players)))
+    async with asyncio.timeout(world.TIMEOUT_S):
+        while not await is_closed(players[0], hands[-1]):  # noqa: ASYNC110  (the room tells nobody)
+            await asyncio.sleep(0.05)
+    return hands
+
+
+async def is_closed(player: world.Player, hand: int) -> bool:
+    try:
+        await player.history(hand)
+    except grpc.aio.AioRpcError as error:
+        if error.code() is not grpc.StatusCode.NOT_FOUND:
+            raise
+        return False
+    return True
+
+
+async def check_histories(players: list[world.Player], hands: list[int]) -> None:
+    """Have every player verify his own file of every hand, offline."""
+    for hand in hands:
+        for player in players:
+            document = await player.history(hand)
+            report = verify(document, player.house.log_key).require()
+            for step in ("inclusion", "seals", "openings", "items", "history", "close"):
+                assert report.step(step).outcome is Outcome.CHECKED
+            written = json.loads(document)
+            assert sum(written["net"].values()) == 0
+            seen = {(each["k"], each["p"]): each["item"] for each in written["receipt"]["openings"]}
+            for (at, k, p), item in player.items.items():
+                assert at != hand or seen[k, p] == item
+
+
+@pytest.mark.parametrize("game", sorted(GAMES))
+def test_players_play_verify_and_contribute(house: world.House, game: str) -> None:
+    async def story() -> None:
+        players = await world.seated(house, game, NAMES[:3])
+        await world.play_hands(players, 2)
+        hands = await settled(players)
+        assert len(hands) >= 2
+        await check_histories(players, hands)
+        for hand in hands[:2]:
+            for player in players:
+                if hand in player.revealed:
+                    report = verify(await player.history(hand), house.log_key)
+                    assert report.step("own").outcome is Outcome.CHECKED, "his own seed is in the shuffle"
+        assert all(player.revealed for player in players)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("seed", range(scaled(2, 40)))
+@pytest.mark.parametrize("game", ["poker777", "pokerkings", "limit_stud_high_low"])
+def test_nothing_of_anothers_hole_card_is_in_a_stream_before_it_is_shown(
+    house: world.House, game: str, seed: int
+) -> None:
+    async def story() -> list[world.Player]:
+        players = await world.seated(house, game, NAMES[:4], seed=100 * seed)
+        bystander = world.Player(house, "zoe", players[0].table, game, 0)
+        watching = asyncio.create_task(bystander.play())
+        await world.play_hands(players, 2)
+        await settled(players)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        return [*players, bystander]
+
+    *players, bystander = asyncio.run(story())
+    for owner in players:
+        secrets = hole_cards(owner)
+        assert secrets, "there is something to be kept"
+        for other in [*players, bystander]:
+            if other is not owner:
+                assert_nothing_leaks(other, secrets)
+
+
+def hole_cards(owner: world.Player) -> dict[tuple[int, int, int], bytes]:
+    """Return the salts of a player's own down cards, by hand, shuffle and place."""
+    down = set()
+    for message in owner.seen:
+        mine = {seat.seat for seat in message.state.seats if seat.player == owner.name}
+        for written in message.events:
+            event = json.loads(written.json)
+            if event["event"] == "dealt" and event["face"] == "down" and event["seat"] in mine:
+                down.add((message.state.hand, event["cards"][0]["k"], event["cards"][0]["p"]))
+    return {
+        (message.state.hand, each.k, each.place): each.salt
+        for message in owner.seen
+        for each in message.openings
+        if (message.state.hand, each.k, each.place) in down
+    }
+
+
+def assert_nothing_leaks(other: world.Player, secrets: dict[tuple[int, int, int], bytes]) -> None:
+    shown: set[tuple[int, int, int]] = set()
+    for message in other.seen:
+        hand = message.state.hand
+        events = [json.loads(each.json) for each in message.events]
+        shown |= {(hand, c["k"], c["p"]) for e in events if e["event"] == "shown" for c in e["cards"]}
+        raw = message.SerializeToString()
+        for place, salt in secrets.items():
+            if place not in shown:
+                assert salt not in raw
+                assert salt.hex().encode() not in raw
+        assert not [each for each in message.openings if (hand, each.k, each.place) in set(secrets) - shown]
+        for event in events:
+            for card in event.get("cards", ()):
+                assert (
+                    (hand, card["k"], card["p"]) in shown
+                    or (hand, card["k"], card["p"]) not in secrets
+                    or ("item" not in card)
+                )
+            assert "discards" not in event or not {(hand, k, p) for k, p in event["discards"]} & set(secrets)
+
+
+@pytest.mark.parametrize("game", ["casino_club", "poker777", "pokerkings"])
+def test_a_killed_dealer_goes_on_with_the_same_cards(tmp_path: Path, service: dict[str, Any], game: str) -> None:
+    rng = random.Random(game)
+
+    async def until_killed(house: world.House, players: list[world.Player], *, everybody_says_so: bool) -> None:
+        watching = [asyncio.create_task(player.play()) for player in players]
+        if everybody_says_so:
+            await world.all_in(players)
+        await asyncio.sleep(rng.uniform(0.02, 0.7))
+        house.stop(signal.SIGKILL)
+        for result in await asyncio.gather(*watching, return_exceptions=True):
+            assert isinstance(result, grpc.aio.AioRpcError), result
+
+    async def to_the_end(players: list[world.Player]) -> None:
+        await world.until_over(players, 2)
+        await check_histories(players, await settled(players))
+
+    with world.house(tmp_path, service) as house:
+        players = asyncio.run(world.seated(house, game, NAMES[:3]))
+        for round_number in range(scaled(4, 70)):
+            asyncio.run(until_killed(house, players, everybody_says_so=round_number == 0))
+            house.start()
+        asyncio.run(to_the_end(players))
+        house.stop()
+    with contextlib.closing(sqlite3.connect(tmp_path / "tables.sqlite3")) as db:
+        balances = dict(db.execute("SELECT name, balance FROM accounts").fetchall())
+        brought = db.execute("SELECT sum(amount) FROM ledger WHERE credit LIKE 'table:%'").fetchone()[0]
+    assert sum(balances.values()) == 0
+    assert balances[rack(players[0].table.hex())] == brought, "nobody has left"
+    assert stacks_in(tmp_path / "tables.sqlite3", players[0].table) == brought
+
+
+def stacks_in(path: Path, table: bytes) -> int:
+    """Return all chips of a stored table, those in the pot of an unfinished hand too."""
+    from dealer.store.sqlite import SqliteStore
+    from dealer.table_live import LiveTable
+
+    store = SqliteStore(path)
+    stored = store.table(table)
+    rules = GAMES[stored.game]
+    live: Any = LiveTable(stored, rules, rules.stakes[0], store, None, None, lambda: 0)  # type: ignore[arg-type]
+    store.close()
+    hand = live.table.hand
+    in_pots = sum(total for _, total, _ in hand.pots()) if live.table.playing and not hand.settlement else 0
+    return in_pots + sum(live.table.stack(seat) for seat in live.table.seats)
+
+
+async def told_why(player: world.Player) -> None:
+    """Wait until a player's stream says why there are no cards; the stream itself comes from elsewhere."""
+    while not (player.seen and player.seen[-1].state.delay):  # noqa: ASYNC110  (the player tells nobody)
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.rule("AL-22")
+def test_a_shuffle_service_that_is_away_for_a_while_delays_the_hand_and_all_see_why(tmp_path: Path) -> None:
+    async def story(house: world.House, process: Any) -> None:
+        players = await world.seated(house, "casino_club", NAMES[:2])
+        playing = asyncio.create_task(world.play_hands(players, 100_000))
+        await asyncio.sleep(0.2)
+        process.send_signal(signal.SIGSTOP)
+        async with asyncio.timeout(world.TIMEOUT_S):
+            await asyncio.gather(*map(told_why, players))
+        process.send_signal(signal.SIGCONT)
+        playing.cancel()
+        await asyncio.gather(playing, return_exceptions=True)
+        await world.until_over(players, 2)
+        await check_histories(players, await settled(players))
+
+    with world.shuffle_service() as (process, ready), world.house(tmp_path, ready) as house:
+        asyncio.run(story(house, process))
+
+
+def test_a_seed_that_comes_too_late_or_is_another_is_refused(house: world.House) -> None:
+    async def story() -> None:
+        (player, other) = await world.seated(house, "limit_stud", NAMES[:2])
+        async with world.stub(house.address, house.token(player.name)) as room:
+            for call, request in (
+                (room.PromiseSeed, table_pb2.PromiseSeedRequest(table=player.table, hand=9, promise=bytes(32))),
+                (room.RevealSeed, table_pb2.RevealSeedRequest(table=player.table, hand=9, seed=bytes(32))),
+            ):
+                with pytest.raises(grpc.aio.AioRpcError) as refusal:
+                    await call(request)
+                assert refusal.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+        del other
+
+    asyncio.run(story())
