@@ -204,6 +204,20 @@ def test_single_entries_are_proven_from_tiles_alone(tmp_path: Path, signer: tupl
     for outside in (-1, 600):
         with pytest.raises(IndexError):
             log.entry(outside)
+    for outside in (0, 601):
+        with pytest.raises(IndexError):
+            log.consistency(outside)
+
+
+def test_no_consistency_is_shown_from_tiles_that_contradict_each_other(
+    tmp_path: Path, signer: tuple[NoteKey, SigningKey]
+) -> None:
+    write_log(tmp_path, 600, signer)
+    log = TilesLog(TilesFolder(tmp_path), signer[0])
+    assert log.consistency(500)
+    flip(tmp_path / "tile/0/001")  # its last hash, which a tree of 512 ends with
+    with pytest.raises(InclusionUnproven):
+        TilesLog(TilesFolder(tmp_path), signer[0]).consistency(511)
 
 
 TILE_DAMAGES = [

@@ -220,6 +220,7 @@ async def test_a_receipt_restores_what_the_log_does_not_hold(client: Client, ser
         (kept.replace(before.shuffles[0].leaves[9].hex().encode(), b"00" * 32), errors.LeavesMismatch),  # type: ignore[index]
         (foreign, errors.EntryMismatch),
         (kept[:-9], MalformedError),
+        (kept.replace(b"seq", b"s\xe9q"), MalformedError),
     ):
         other = await client.hand(before.table.id, before.seq)
         with pytest.raises(expected):
