@@ -1,20 +1,26 @@
 """What Prometheus sees, as documented in `docs/metrics.md`. No label grows with tables or hands."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from rngsvc.cosigning import Cosigner
 from rngsvc.generator import Generator
+from rngsvc.protocol.entries import ABORT_REASONS, INTEGRITY_KINDS, LOST_REASONS
 from rngsvc.sequencer import BatchReport
 
 _LATENCY_BUCKETS: Final = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1, 2, 4, 8)
 _DECKS: Final = frozenset({32, 36, 52})  # sizes with a label of their own
 _BATCH_BUCKETS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+_CLOSES: Final = (
+    ("complete", ""),
+    *(("aborted", reason) for reason in ABORT_REASONS),
+    *(("lost", reason) for reason in LOST_REASONS),
+)
 
 
 class Metrics:
@@ -54,6 +60,30 @@ class Metrics:
         self.closed = Counter(
             "rngsvc_hands_closed", "Hands closed, by outcome and reason.", ["outcome", "reason"], registry=r
         )
+        # Each series from the start: Prometheus does not see a rise from "absent" to 1, and the first lost hand counts.
+        for items in (*map(str, _DECKS), "other"):
+            self.shuffles.labels(items)
+            self.bytes_used.labels(items)
+        for close in _CLOSES:
+            self.closed.labels(*close)
+        self._overdue = Gauge(
+            "rngsvc_hands_overdue", "Tables whose lowest unclosed hand is past its expiry.", registry=r
+        )
+        self._integrity_time = Gauge(
+            "rngsvc_integrity_time_seconds", "Unix time of the newest result of each kind.", ["kind"], registry=r
+        )
+        self._integrity_failed = Gauge(
+            "rngsvc_integrity_failed", "1 if the newest result of that kind is no pass.", ["kind"], registry=r
+        )
+        self._integrity_overdue = Gauge(
+            "rngsvc_integrity_overdue", "1 if no daily result came for 26 hours.", registry=r
+        )
+        self._certificate_expires = Gauge(
+            "rngsvc_certificate_expires_seconds",
+            "Unix time at which the first certificate of the server's chain expires.",
+            ["use"],
+            registry=r,
+        )
         self._cosigned = Gauge(
             "rngsvc_cosigned_log_size", "Entries that the newest cosigned checkpoint covers.", registry=r
         )
@@ -62,6 +92,7 @@ class Metrics:
         )
         self.stopped = Gauge("rngsvc_signing_stopped", "1 once the service has stopped signing.", registry=r)
         self._build = Info("rngsvc_build", "Version and code manifest of the running service.", registry=r)
+        ProcessCollector(registry=r)
 
     def describe_build(self, version: str, code: bytes, origin: str) -> None:
         """Say what is running."""
@@ -85,6 +116,19 @@ class Metrics:
             self.bytes_used.labels(items).inc(used)
         for outcome, reason in report.closed:
             self.closed.labels(outcome, reason).inc()
+
+    def show_status(self, board: Mapping[str, Any]) -> None:
+        """Show what `status.Board` has read: hands that nobody closed, and the service's checks of itself."""
+        self._overdue.set(board["hands"]["overdue"])
+        self._integrity_overdue.set(board["integrity"]["daily_overdue"])
+        for kind in INTEGRITY_KINDS:
+            if newest := board["integrity"]["newest"].get(kind):
+                self._integrity_time.labels(kind).set(newest["time"] / 1000)
+                self._integrity_failed.labels(kind).set(newest["verdict"] != "pass")
+
+    def show_certificate(self, expires_s: float) -> None:
+        """Show until when (Unix time) the gRPC server's certificate is good."""
+        self._certificate_expires.labels("server").set(expires_s)
 
     def watch_witnesses(self, cosigner: Cosigner) -> None:
         """Read at each scrape how far the witnesses have come."""

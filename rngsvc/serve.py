@@ -25,6 +25,7 @@ from typing import Any, Final, cast
 
 import grpc
 import structlog
+from cryptography.x509 import load_pem_x509_certificates
 
 from rngsvc import logs, server, site
 from rngsvc.config import Address, ConfigurationRefused, Problem, Settings, load
@@ -65,6 +66,7 @@ EXIT_CONFIGURATION: Final = 78
 
 _EXPIRY_SWEEP_S: Final = 2.0
 _STANDBY_S: Final = 0.5
+_STATUS_S: Final = 10.0
 _ORPHAN_CHECK_S: Final = 1.0
 _PR_SET_DUMPABLE: Final = 4
 _EPHEMERAL_ORIGIN: Final = "ephemeral.example/rng"
@@ -152,7 +154,7 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
     head = await _taken(store, wait=settings.standby)
     try:
         log = await _checked_log(store, head, note_key, guard)
-        tables = Tables(store)
+        tables = Tables(store, log)
         await tables.load_unclosed()
 
         def sign_checkpoint(size: int, root: bytes) -> bytes:
@@ -192,7 +194,9 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
             "rngsvc_log_size": ("Entries that the newest checkpoint covers.", lambda: log.size),
             "rngsvc_hands_unclosed": ("Reserved hands that are not closed.", lambda: tables.unclosed_hands),
             "rngsvc_queue": ("Calls that wait for the next batch.", lambda: sequencer.queued),
+            "rngsvc_tables_in_play": ("Tables with an unclosed hand.", lambda: len(tables.with_unclosed_hands())),
         },
+            "rngsvc_queue_limit": ("Calls that may wait; more are refused.", lambda: settings.queue_limit),
     )
     return Core(service, log, store, sequencer, sampler, results, generator, note_key)
 
@@ -311,7 +315,7 @@ async def _serve(
         max_concurrent=settings.queue_limit,
     )
     try:
-        port = _add_port(grpc_server, settings)
+        port = _add_port(grpc_server, settings, metrics)
         public = bound(settings.http_public)
         operator = bound(settings.http_operator)
     except (RuntimeError, OSError) as error:
@@ -328,13 +332,15 @@ async def _serve(
         able = stopped is None and not stopping.is_set()
         return able, {"log_size": core.log.size, "why": stopped.why if stopped else ""}
 
-    pages = site.routes(core.note_key.vkey, Board(core.service, core.results, cosigner).read)
+    board = Board(core.service, core.results, cosigner)
+    pages = site.routes(core.note_key.vkey, board.read)
     web = public_app(core.service, core.log, core.store, settings.origin, cosigner.newest_note, pages)
     async with (
         serving(web, public),
         serving(operator_app(metrics.registry, ready), operator),
         _background(_close_expired(core)),
         _background(cosigner.run()),
+        _background(_show_status(board, metrics)),
         _background(_until_orphaned(stopping) if watch_parent else asyncio.sleep(0)),
     ):
         ready_line = {
@@ -361,11 +367,11 @@ async def _serve(
     return EXIT_OK
 
 
-def _add_port(grpc_server: grpc.aio.Server, settings: Settings) -> int:
+def _add_port(grpc_server: grpc.aio.Server, settings: Settings, metrics: Metrics) -> int:
     address = str(settings.listen)
     if not settings.has_tls:
         return grpc_server.add_insecure_port(address)
-    certificates = _Certificates(settings)
+    certificates = _Certificates(settings, metrics)
     credentials = grpc.dynamic_ssl_server_credentials(
         certificates.load(),
         cast("Callable[[], grpc.ServerCertificateConfiguration]", certificates.reload),  # None: no change
@@ -377,17 +383,21 @@ def _add_port(grpc_server: grpc.aio.Server, settings: Settings) -> int:
 class _Certificates:
     """The server's certificate files, read again for a new connection when they have changed."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
         assert settings.tls_certificate, "asked for only with TLS"
         assert settings.tls_key, "the configuration wants all three"
         assert settings.tls_client_ca, "the configuration wants all three"
         self._files = (settings.tls_key, settings.tls_certificate, settings.tls_client_ca)
         self._read_at = self._changed()
+        self._metrics = metrics
 
     def load(self) -> grpc.ServerCertificateConfiguration:
         """Read them. OSError if one cannot be read."""
         key, chain, authorities = (file.read_bytes() for file in self._files)
         return grpc.ssl_server_certificate_configuration([(key, chain)], authorities)
+        with contextlib.suppress(ValueError):  # gRPC itself says what is wrong with a chain
+            expires = min(each.not_valid_after_utc for each in load_pem_x509_certificates(chain))
+            self._metrics.show_certificate(expires.timestamp())
 
     def reload(self) -> grpc.ServerCertificateConfiguration | None:
         """Return them if they have changed; what cannot be read leaves the old ones in use."""
@@ -432,6 +442,15 @@ async def _close_expired(core: Core) -> None:
 
 
 async def _until_orphaned(stopping: asyncio.Event) -> None:
+async def _show_status(board: Board, metrics: Metrics) -> None:
+    while True:
+        try:
+            metrics.show_status(await board.read())
+        except Exception as error:  # noqa: BLE001  (a figure that is not read is no reason to end the service)
+            _log.warning("status not read", why=f"{type(error).__name__}: {error}")
+        await asyncio.sleep(_STATUS_S)
+
+
     parent = os.getppid()
     while os.getppid() == parent:  # noqa: ASYNC110  (nobody tells a process that its parent is gone)
         await asyncio.sleep(_ORPHAN_CHECK_S)

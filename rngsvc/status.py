@@ -76,6 +76,7 @@ class Board:
         return {
             "code": self.results.code.hex(),
             "daily_overdue": now - newest > DAILY_WITHIN_MS,
+            "newest": {each["kind"]: each for each in reversed(shown)},
             "entries": shown[:_LISTED],
         }
 
