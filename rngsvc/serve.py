@@ -65,8 +65,8 @@ EXIT_STOPPED: Final = 4
 EXIT_CONFIGURATION: Final = 78
 
 _EXPIRY_SWEEP_S: Final = 2.0
-_STANDBY_S: Final = 0.5
 _STATUS_S: Final = 10.0
+_STANDBY_S: Final = 0.5
 _ORPHAN_CHECK_S: Final = 1.0
 _PR_SET_DUMPABLE: Final = 4
 _EPHEMERAL_ORIGIN: Final = "ephemeral.example/rng"
@@ -154,7 +154,7 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
     head = await _taken(store, wait=settings.standby)
     try:
         log = await _checked_log(store, head, note_key, guard)
-        tables = Tables(store, log)
+        tables = Tables(store)
         await tables.load_unclosed()
 
         def sign_checkpoint(size: int, root: bytes) -> bytes:
@@ -193,10 +193,10 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
         {
             "rngsvc_log_size": ("Entries that the newest checkpoint covers.", lambda: log.size),
             "rngsvc_hands_unclosed": ("Reserved hands that are not closed.", lambda: tables.unclosed_hands),
-            "rngsvc_queue": ("Calls that wait for the next batch.", lambda: sequencer.queued),
             "rngsvc_tables_in_play": ("Tables with an unclosed hand.", lambda: len(tables.with_unclosed_hands())),
-        },
+            "rngsvc_queue": ("Calls that wait for the next batch.", lambda: sequencer.queued),
             "rngsvc_queue_limit": ("Calls that may wait; more are refused.", lambda: settings.queue_limit),
+        },
     )
     return Core(service, log, store, sequencer, sampler, results, generator, note_key)
 
@@ -339,8 +339,8 @@ async def _serve(
         serving(web, public),
         serving(operator_app(metrics.registry, ready), operator),
         _background(_close_expired(core)),
-        _background(cosigner.run()),
         _background(_show_status(board, metrics)),
+        _background(cosigner.run()),
         _background(_until_orphaned(stopping) if watch_parent else asyncio.sleep(0)),
     ):
         ready_line = {
@@ -388,16 +388,16 @@ class _Certificates:
         assert settings.tls_key, "the configuration wants all three"
         assert settings.tls_client_ca, "the configuration wants all three"
         self._files = (settings.tls_key, settings.tls_certificate, settings.tls_client_ca)
-        self._read_at = self._changed()
         self._metrics = metrics
+        self._read_at = self._changed()
 
     def load(self) -> grpc.ServerCertificateConfiguration:
         """Read them. OSError if one cannot be read."""
         key, chain, authorities = (file.read_bytes() for file in self._files)
-        return grpc.ssl_server_certificate_configuration([(key, chain)], authorities)
         with contextlib.suppress(ValueError):  # gRPC itself says what is wrong with a chain
             expires = min(each.not_valid_after_utc for each in load_pem_x509_certificates(chain))
             self._metrics.show_certificate(expires.timestamp())
+        return grpc.ssl_server_certificate_configuration([(key, chain)], authorities)
 
     def reload(self) -> grpc.ServerCertificateConfiguration | None:
         """Return them if they have changed; what cannot be read leaves the old ones in use."""
@@ -441,7 +441,6 @@ async def _close_expired(core: Core) -> None:
                 _log.warning("expired hands closed", hands=closed)
 
 
-async def _until_orphaned(stopping: asyncio.Event) -> None:
 async def _show_status(board: Board, metrics: Metrics) -> None:
     while True:
         try:
@@ -451,6 +450,7 @@ async def _show_status(board: Board, metrics: Metrics) -> None:
         await asyncio.sleep(_STATUS_S)
 
 
+async def _until_orphaned(stopping: asyncio.Event) -> None:
     parent = os.getppid()
     while os.getppid() == parent:  # noqa: ASYNC110  (nobody tells a process that its parent is gone)
         await asyncio.sleep(_ORPHAN_CHECK_S)
