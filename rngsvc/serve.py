@@ -33,6 +33,7 @@ from rngsvc.cosigning import Cosigner
 from rngsvc.entropy import EntropySource, GeneratorFailed, OperatorFile, device_source, kernel_source
 from rngsvc.errors import SigningStopped, TryAgain
 from rngsvc.generator import Generator
+from rngsvc.hand_secrets import HandSecrets
 from rngsvc.head_guard import FileGuard
 from rngsvc.http import address_of, bound, serving
 from rngsvc.keys.location import KeyUnavailable
@@ -42,7 +43,7 @@ from rngsvc.keys.wrapping import KeyEncryptionKey
 from rngsvc.log import Log
 from rngsvc.manifest import manifest_hash
 from rngsvc.metrics import Metrics
-from rngsvc.ports import Head, Store, StoreHeld, StoreRefused
+from rngsvc.ports import Head, Store, StoreDamaged, StoreHeld, StoreRefused
 from rngsvc.protocol.checkpoint import Checkpoint, verify_checkpoint
 from rngsvc.protocol.errors import MalformedError, ProofError
 from rngsvc.protocol.merkle import root_from_nodes
@@ -128,7 +129,7 @@ async def run(settings: Settings, *, auditor_keys: Path | None = None, watch_par
     except (KeyUnavailable, ConfigurationRefused) as error:
         _log.critical("not started", why=str(error))
         return EXIT_CONFIGURATION
-    except (GeneratorFailed, StoreRefused, StartRefused, SigningStopped, TryAgain) as error:
+    except (GeneratorFailed, StoreRefused, StoreDamaged, StartRefused, SigningStopped, TryAgain) as error:
         _log.critical("not started", why=str(error))
         return EXIT_STOPPED
     try:
@@ -154,7 +155,7 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
     head = await _taken(store, wait=settings.standby)
     try:
         log = await _checked_log(store, head, note_key, guard)
-        tables = Tables(store)
+        tables = Tables(store, log)
         await tables.load_unclosed()
 
         def sign_checkpoint(size: int, root: bytes) -> bytes:
@@ -177,9 +178,9 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
             on_stop,
             metrics.observe_batch,
         )
-        service = Service(
-            settings.origin, store, log, tables, sequencer, Vault(settings.origin, kek, store, generator), DealtCache()
-        )
+        vault = Vault(settings.origin, kek, store, generator)
+        secrets = HandSecrets(settings.origin, vault, DealtCache())
+        service = Service(settings.origin, store, log, tables, sequencer, secrets)
         results = Results(store, log, sequencer, manifest_hash())
         sampler = Sampler(store, log, sequencer, generator, settings.sample_bytes_per_s)
         sequencer.start()
@@ -235,7 +236,7 @@ async def _checked_log(store: Store, head: Head | None, key: NoteKey, guard: Fil
         size = head.size
         try:
             checkpoint = verify_checkpoint(head.checkpoint.decode(), key.name, [key])
-        except (MalformedError, ProofError) as error:
+        except (UnicodeDecodeError, MalformedError, ProofError) as error:
             raise StartRefused(f"the store's checkpoint is not one of this origin and signing key: {error}") from None
         if (checkpoint.size, checkpoint.root) != (head.size, head.root):
             raise StartRefused("the store's checkpoint does not say what the store's head says")

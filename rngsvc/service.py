@@ -15,7 +15,6 @@ from rngsvc import hand as life
 from rngsvc.calls import (
     Caller,
     CloseHand,
-    Contributions,
     DrawNumbers,
     HandView,
     Numbers,
@@ -39,19 +38,17 @@ from rngsvc.errors import (
     TryAgain,
 )
 from rngsvc.hand import Closed, Drawn, Event, Hand, IllegalStep, Opened, Promised, Reserved, Sealed, State
+from rngsvc.hand_secrets import HandSecrets
 from rngsvc.log import Log, Logged
 from rngsvc.ports import Head, StepRow, Store, TableRow
-from rngsvc.protocol.card_seal import cards_root, salts, seal
 from rngsvc.protocol.commitment import (
     MAX_CONTRIBUTION_BYTES,
     SEED_BYTES,
-    commit,
     contribution_leaf,
     hand_context,
-    promise,
     reshuffle_context,
 )
-from rngsvc.protocol.derivation import draw_numbers, permute
+from rngsvc.protocol.derivation import draw_numbers
 from rngsvc.protocol.entries import (
     MAX_ENTRY_BYTES,
     NO_PREVIOUS,
@@ -65,13 +62,12 @@ from rngsvc.protocol.entries import (
     TableEntry,
     parse_entry,
 )
-from rngsvc.protocol.errors import MalformedError, StreamExhaustedError
+from rngsvc.protocol.errors import MalformedError
 from rngsvc.protocol.escrow import escrow_info, seal_seed
-from rngsvc.protocol.merkle import root_of
 from rngsvc.sequencer import Batch, Sequencer
-from rngsvc.shuffles import Dealt, DealtCache, Openings
+from rngsvc.shuffles import Dealt, Openings
 from rngsvc.tables import Table, Tables, rows
-from rngsvc.vault import KeyNotLoaded, SecretLost, Vault, day_of
+from rngsvc.vault import KeyNotLoaded, SecretLost, day_of
 
 MAX_UNCLOSED_HANDS: Final = 1024  # a table
 _CLOSE_ROOM: Final = 1024  # bytes of a close entry beside its openings and seeds: 900 at the most
@@ -110,7 +106,7 @@ class _SaidBefore(Exception):
 class Service:
     """The service over its ports; see the module's text.
 
-    ``origin`` is the log's name, ``dealt`` caches the open hands' shuffles.
+    ``origin`` is the log's name.
     """
 
     origin: str
@@ -118,8 +114,7 @@ class Service:
     log: Log
     tables: Tables
     sequencer: Sequencer
-    vault: Vault
-    dealt: DealtCache
+    secrets: HandSecrets
 
     # --- One call: one step, then its proof, or the proof of what was said before ---
 
@@ -210,8 +205,8 @@ class Service:
             return PublicHand(view, (), ())
         await self._load_key(table, seq, hand)
         try:
-            seeds = self._contributed_seeds(table, hand)
-            leaves = tuple(tuple(dealt.leaves) for dealt in self._all_dealt(table, hand, len(hand.shuffles)))
+            seeds = self.secrets.contributed(table.id, hand)
+            leaves = tuple(tuple(dealt.leaves) for dealt in self.secrets.all_dealt(table.id, hand, len(hand.shuffles)))
         except Refused:
             return PublicHand(view, None, None)
         contributions = tuple(
@@ -237,7 +232,7 @@ class Service:
         leaves: tuple[tuple[bytes, ...], ...] = ()
         if close.outcome != "lost":
             await self._load_key(table, seq, view.hand)
-            dealt = self._all_dealt(table, view.hand, len(view.hand.shuffles))
+            dealt = self.secrets.all_dealt(table.id, view.hand, len(view.hand.shuffles))
             leaves = tuple(tuple(each.leaves) for each in dealt)
         return OpenedHand(view.entries, close.seeds or (), leaves, close.escrow or b"", close.seed or b"")
 
@@ -272,28 +267,24 @@ class Service:
             )
         day = day_of(batch.time)
         try:
-            new_key = self.vault.ensure(table.id, day)
+            new_key = self.secrets.vault.ensure(table.id, day)
         except SecretLost as lost:
             raise Refused(Reason.SEED_LOST, f"table: no seed can be stored today: {lost}") from None
         if new_key:
             batch.data_keys.append(new_key)
-            batch.undo.append(partial(self.vault.forget, new_key))
-        commitments, secrets = [], []
-        for seq in range(request.first, request.first + request.count):
-            seed = batch.random(SEED_BYTES)
-            commitment = commit(table.id, seq, seed)
-            commitments.append(commitment)
-            secrets.append(self.vault.seal(table.id, day, seed, self._secret_context(table, seq, commitment)))
+            batch.undo.append(partial(self.secrets.vault.forget, new_key))
+        seqs = range(request.first, request.first + request.count)
+        made = [self.secrets.seal_new(table.id, seq, day, batch.random(SEED_BYTES)) for seq in seqs]
         entry = ReserveEntry(
             time=batch.time,
             table=table.id,
             prev=table.prev,
             first=request.first,
-            commitments=tuple(commitments),
+            commitments=tuple(commitment for commitment, _ in made),
         )
         staged, leaf = self._append(batch, entry, _as_logged)
         new = []
-        for seq, (commitment, secret) in enumerate(zip(commitments, secrets, strict=True), request.first):
+        for seq, (commitment, secret) in zip(seqs, made, strict=True):
             reserved = Reserved(staged.position, batch.time, leaf, commitment, secret)
             batch.steps.append(rows(table.id, seq, 0, reserved))
             new.append(life.reserve(seq, reserved))
@@ -328,9 +319,9 @@ class Service:
         if hand.shuffles:
             raise _SaidBefore(hand)
         self._check_step(table, hand, Event.SEAL, batch)
-        given = self._given(table, hand, request.contributions)
+        given = self.secrets.given(table.id, hand, request.contributions)
         context = hand_context(self.origin, table.id, hand.seq, hand.reserved.commitment, given.root, hand.pre)
-        dealt = self._deal(table, hand, 0, context, range(request.n))
+        dealt = self.secrets.deal(table.id, hand, 0, context, range(request.n))
         entry = SealEntry(
             time=batch.time,
             table=table.id,
@@ -345,7 +336,7 @@ class Service:
             absent=given.absent,
             pre=hand.pre,
         )
-        secret = self._seal_seeds(table, hand, given.seeds)
+        secret = self.secrets.seal_contributed(table.id, hand, given.seeds)
         answer = partial(_shuffled, dealt, 0, given.leaves, table.terms.mode)
         staged, leaf = self._append(batch, entry, answer)
         sealed = Sealed(
@@ -360,7 +351,7 @@ class Service:
         )
         self._put_step(batch, table, hand, sealed, leaf)
         batch.shuffled.append((len(dealt.order), dealt.used))
-        self.dealt.put((table.id, hand.seq, 0), dealt)
+        self.secrets.cache.put((table.id, hand.seq, 0), dealt)
         return staged
 
     def _reshuffle(self, table: Table, request: Reshuffle, batch: Batch) -> "_Staged[Shuffled]":
@@ -376,8 +367,8 @@ class Service:
             raise Refused(Reason.LOCATION_NAMED, str(error)) from None
         before = hand.shuffles[-1]
         context = reshuffle_context(before.context, before.root, request.k, request.locations)
-        orders = [dealt.order for dealt in self._all_dealt(table, hand, len(hand.shuffles))]
-        dealt = self._deal(table, hand, request.k, context, [orders[j][p] for j, p in request.locations])
+        orders = [dealt.order for dealt in self.secrets.all_dealt(table.id, hand, len(hand.shuffles))]
+        dealt = self.secrets.deal(table.id, hand, request.k, context, [orders[j][p] for j, p in request.locations])
         entry = SealEntry(
             time=batch.time,
             table=table.id,
@@ -402,7 +393,7 @@ class Service:
         )
         self._put_step(batch, table, hand, sealed, leaf)
         batch.shuffled.append((len(dealt.order), dealt.used))
-        self.dealt.put((table.id, hand.seq, request.k), dealt)
+        self.secrets.cache.put((table.id, hand.seq, request.k), dealt)
         return staged
 
     def _open(self, table: Table, request: OpenCards, batch: Batch) -> Openings:
@@ -427,9 +418,9 @@ class Service:
         if hand.drawn:
             raise _SaidBefore(hand)
         self._check_step(table, hand, Event.DRAW, batch)
-        given = self._given(table, hand, request.contributions)
+        given = self.secrets.given(table.id, hand, request.contributions)
         context = hand_context(self.origin, table.id, hand.seq, hand.reserved.commitment, given.root, hand.pre)
-        seed = self._seed(table, hand)
+        seed = self.secrets.seed(table.id, hand)
         values = tuple(draw_numbers(seed, context, request.purpose, request.modulus, request.count))
         entry = DrawEntry(
             time=batch.time,
@@ -444,7 +435,7 @@ class Service:
             absent=given.absent,
             pre=hand.pre,
         )
-        secret = self._seal_seeds(table, hand, given.seeds)
+        secret = self.secrets.seal_contributed(table.id, hand, given.seeds)
         leaves = given.leaves
         staged, leaf = self._append(batch, entry, lambda logged: Numbers(logged, values, leaves))
         self._put_step(batch, table, hand, Drawn(staged.position, batch.time, given.root, secret), leaf)
@@ -477,7 +468,7 @@ class Service:
     def _close_now(self, table: Table, hand: Hand, outcome: str, reason: str | None, batch: Batch) -> "_Staged[Logged]":
         lost = outcome == "lost"
         started = hand.state in {State.SEALED, State.DRAWN}
-        seed = None if lost else self._seed(table, hand)
+        seed = None if lost else self.secrets.seed(table.id, hand)
         escrow = None
         if seed and table.terms.auditor:
             info = escrow_info(self.origin, table.id, hand.seq, hand.reserved.commitment)
@@ -492,7 +483,7 @@ class Service:
             opened=tuple((each.time, each.k, each.places) for each in hand.openings)
             if table.terms.mode == "shoe"
             else None,
-            seeds=self._seeds_to_reveal(table, hand, lost=lost) if started else None,
+            seeds=self.secrets.to_reveal(table.id, hand, lost=lost) if started else None,
             seed=None if escrow else seed,
             escrow=escrow,
         )
@@ -501,7 +492,7 @@ class Service:
         batch.steps.append(rows(table.id, hand.seq, hand.steps, closed))
         batch.put(table.without(life.advance(hand, closed), leaf))
         batch.closed.append((outcome, reason or ""))
-        self.dealt.forget(table.id, hand.seq, len(hand.shuffles))
+        self.secrets.cache.forget(table.id, hand.seq, len(hand.shuffles))
         return staged
 
     # --- Repeats: answered from the log, compared with what was asked ---
@@ -529,10 +520,10 @@ class Service:
     async def _sealed_before(self, table: Table, hand: Hand, request: SealShuffle, head: Head) -> Shuffled:
         if not hand.shuffles:
             raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.SEAL)))
-        given = self._given(table, hand, request.contributions)
+        given = self.secrets.given(table.id, hand, request.contributions)
         first = hand.shuffles[0]
         _check_same("item_count, contributions", (first.n, first.contributions), (request.n, given.root))
-        dealt = self._dealt(table, hand, 0)
+        dealt = self.secrets.dealt(table.id, hand, 0)
         logged = await self.log.logged(first.position, head=head)
         return _shuffled(dealt, 0, given.leaves, table.terms.mode, logged)
 
@@ -541,7 +532,7 @@ class Service:
             raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.RESHUFFLE)))
         shuffle = hand.shuffles[request.k]
         _check_same("locations", shuffle.inputs, request.locations)
-        dealt = self._dealt(table, hand, request.k)
+        dealt = self.secrets.dealt(table.id, hand, request.k)
         return _shuffled(dealt, request.k, (), table.terms.mode, await self.log.logged(shuffle.position, head=head))
 
     async def _opened_before(self, table: Table, hand: Hand, request: OpenCards, _head: Head) -> Openings:
@@ -564,7 +555,7 @@ class Service:
     async def _drawn_before(self, table: Table, hand: Hand, request: DrawNumbers, head: Head) -> Numbers:
         if not hand.drawn:
             raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.DRAW)))
-        given = self._given(table, hand, request.contributions)
+        given = self.secrets.given(table.id, hand, request.contributions)
         logged = await self.log.logged(hand.drawn.position, head=head)
         entry = _entry(logged, DrawEntry)
         _check_same(
@@ -710,103 +701,10 @@ class Service:
         batch.steps.append(rows(table.id, hand.seq, hand.steps, step))
         batch.put(table.with_hands([life.advance(hand, step)], leaf))
 
-    def _given(self, table: Table, hand: Hand, contributions: Contributions) -> "_Given":
-        """Step 2. Match given seeds with the hand's promises; one that does not match refuses the whole call."""
-        given = dict(contributions)
-        seeds = []
-        for contributor, promised in hand.promises:
-            seed = given.pop(contributor, None)
-            if seed is not None and promise(self.origin, table.id, hand.seq, contributor, seed) != promised:
-                raise Refused(
-                    Reason.SEED_MISMATCH, f"contributions: the seed of {contributor.hex()} is not the promised one"
-                )
-            seeds.append(seed)
-        if given:
-            raise Refused(Reason.SEED_MISMATCH, f"contributions: {min(given).hex()} has promised nothing for this hand")
-        leaves = tuple(contribution_leaf(i, hand.promises[i][0], seed) for i, seed in enumerate(seeds))
-        absent = tuple(i for i, seed in enumerate(seeds) if seed is None)
-        return _Given(tuple(seed or b"" for seed in seeds), leaves, root_of(leaves), absent)
-
-    def _secret_context(self, table: Table, seq: int, commitment: bytes) -> bytes:
-        return b"rs1/secret" + self.origin.encode() + table.id + seq.to_bytes(8, "big") + commitment
-
     async def _load_key(self, table: Table, seq: int, hand: Hand | None = None) -> None:
         """Have the data key of a hand's secrets in memory, or that of a hand reserved now."""
         hand = hand or table.hands.get(seq)
-        await self.vault.load(table.id, day_of(hand.reserved.time if hand else self.sequencer.now_ms()))
-
-    def _unseal(self, table: Table, hand: Hand, sealed: bytes) -> bytes:
-        context = self._secret_context(table, hand.seq, hand.reserved.commitment)
-        try:
-            return self.vault.unseal(table.id, day_of(hand.reserved.time), sealed, context)
-        except SecretLost as lost:
-            raise Refused(Reason.SEED_LOST, f"seq: the hand's secrets cannot be read: {lost}") from None
-
-    def _seed(self, table: Table, hand: Hand) -> bytes:
-        seed = self._unseal(table, hand, hand.reserved.secret)
-        # The commitment is public: if these differ, nothing derived from the seed may ever be shown.
-        assert commit(table.id, hand.seq, seed) == hand.reserved.commitment, "a stored seed is the committed one"
-        return seed
-
-    def _seal_seeds(self, table: Table, hand: Hand, seeds: Sequence[bytes]) -> bytes:
-        if not seeds:
-            return b""
-        packed = b"".join(bytes([len(seed)]) + seed for seed in seeds)
-        context = self._secret_context(table, hand.seq, hand.reserved.commitment)
-        return self.vault.seal(table.id, day_of(hand.reserved.time), packed, context)
-
-    def _seeds_to_reveal(self, table: Table, hand: Hand, *, lost: bool) -> tuple[bytes, ...] | None:
-        """Return the contributed seeds by number; for a lost hand None if they are lost too."""
-        try:
-            return self._contributed_seeds(table, hand)
-        except Refused:
-            if lost:
-                return None
-            raise
-
-    def _contributed_seeds(self, table: Table, hand: Hand) -> tuple[bytes, ...]:
-        """Return the contributed seeds by number, b"" for an absent contributor."""
-        if not hand.contributed_secret:
-            return ()
-        packed = self._unseal(table, hand, hand.contributed_secret)
-        seeds = []
-        while packed:
-            length, packed = packed[0], packed[1:]
-            seeds.append(packed[:length])
-            packed = packed[length:]
-        return tuple(seeds)
-
-    # --- Shuffles ---
-
-    def _deal(self, table: Table, hand: Hand, k: int, context: bytes, items: Sequence[int]) -> Dealt:
-        """Steps 4 and 5."""
-        seed = self._seed(table, hand)
-        try:
-            order, used = permute(seed, context, k, items)
-        except StreamExhaustedError as error:
-            raise Refused(Reason.STREAM_EXHAUSTED, f"seq: {error}; the hand can only be aborted") from None
-        salted = salts(seed, context, k, len(order))
-        leaves = seal(k, order, salted)
-        return Dealt(order, salted, leaves, cards_root(k, leaves), used)
-
-    def _dealt(self, table: Table, hand: Hand, k: int) -> Dealt:
-        """Return a sealed shuffle again."""
-        return self.dealt.get((table.id, hand.seq, k)) or self._all_dealt(table, hand, k + 1)[k]
-
-    def _all_dealt(self, table: Table, hand: Hand, count: int) -> list[Dealt]:
-        """Return the first ``count`` shuffles, derived anew where they are no longer at hand; never drawn anew."""
-        found: list[Dealt] = []
-        for k, shuffle in enumerate(hand.shuffles[:count]):
-            key = (table.id, hand.seq, k)
-            dealt = self.dealt.get(key)
-            if dealt is None:
-                items = [found[j].order[p] for j, p in shuffle.inputs] if k else range(shuffle.n)
-                dealt = self._deal(table, hand, k, shuffle.context, items)
-                assert dealt.root == shuffle.root, "what is derived again is what was sealed"
-                if hand.state is not State.CLOSED:
-                    self.dealt.put(key, dealt)
-            found.append(dealt)
-        return found
+        await self.secrets.vault.load(table.id, day_of(hand.reserved.time if hand else self.sequencer.now_ms()))
 
     def _all_open(self, table: Table, hand: Hand, request: OpenCards) -> bool:
         """Say whether every place asked for was opened before: one by one, or all with the seal in mode full."""
@@ -815,15 +713,7 @@ class Service:
         return table.terms.mode == "full" or hand.opened.issuperset((request.k, place) for place in request.places)
 
     def _openings(self, table: Table, hand: Hand, request: OpenCards) -> Openings:
-        return self._dealt(table, hand, request.k).openings(request.k, request.places)
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    seeds: tuple[bytes, ...]
-    leaves: tuple[bytes, ...]
-    root: bytes
-    absent: tuple[int, ...]
+        return self.secrets.dealt(table.id, hand, request.k).openings(request.k, request.places)
 
 
 def _unknown_table() -> NotFound:

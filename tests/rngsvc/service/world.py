@@ -31,6 +31,7 @@ from rngsvc.calls import (
     Shuffled,
 )
 from rngsvc.errors import Reason, ServiceError
+from rngsvc.hand_secrets import HandSecrets
 from rngsvc.keys.signing import SigningKey
 from rngsvc.keys.wrapping import KeyEncryptionKey
 from rngsvc.log import Logged
@@ -153,7 +154,7 @@ class World:
         head = await self.store.open()
         try:
             self.log = await _checked_log(self.store, head, self.note_key, self.guard)  # type: ignore[arg-type]
-            self.tables = Tables(self.store)
+            self.tables = Tables(self.store, self.log)
             await self.tables.load_unclosed()
         except BaseException:
             await self.store.close()
@@ -170,7 +171,8 @@ class World:
             self.stops.append,
         )
         vault = Vault(ORIGIN, self.kek, self.store, self.entropy)
-        self.service = Service(ORIGIN, self.store, self.log, self.tables, self.sequencer, vault, DealtCache())
+        secrets = HandSecrets(ORIGIN, vault, DealtCache())
+        self.service = Service(ORIGIN, self.store, self.log, self.tables, self.sequencer, secrets)
         self.results = Results(self.store, self.log, self.sequencer, bytes(32))
         self.sampler = Sampler(self.store, self.log, self.sequencer, self.entropy, 1 << 30)
         self.sequencer.start()
