@@ -6,14 +6,14 @@ else from full tiles of the store.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from rngsvc.errors import NotFound, Reason
 from rngsvc.log_tree import TILE_HEIGHT, TILE_WIDTH, EdgeTree, node_in_tile, tile_of
-from rngsvc.ports import Head, Store
+from rngsvc.ports import Head, Store, StoreDamaged
 from rngsvc.protocol.merkle import InclusionProver, NodeReader, consistency_proof, leaf_hash, root_from_nodes, root_of
 
 _CACHED_TILES: Final = 4096  # 32 MiB
@@ -42,15 +42,22 @@ class Log:
 
     @classmethod
     async def load(cls, store: Store, head: Head | None) -> "Log":
-        """Return the log of ``store`` with the tree's edge rebuilt from entries and full tiles."""
+        """Return the log of ``store`` with the tree's edge rebuilt from entries and full tiles.
+
+        Raises StoreDamaged if the store does not have as many as its head says.
+        """
         log = cls(store, head, EdgeTree())
         if head:
             first = head.size & ~(TILE_WIDTH - 1)
             edges = {0: [leaf_hash(entry) for entry in await store.entries(first, head.size)]}
+            if len(edges[0]) != head.size - first:
+                raise StoreDamaged(
+                    f"the store's head is at {head.size} entries, the store ends at {first + len(edges[0])}"
+                )
             tile_level = 1
             while complete := head.size >> (tile_level * TILE_HEIGHT):
                 numbers = range(complete & ~(TILE_WIDTH - 1), complete)
-                edges[tile_level] = [_tile_root(await store.tile(tile_level - 1, number)) for number in numbers]
+                edges[tile_level] = [_tile_root(await log._full_tile(tile_level - 1, number)) for number in numbers]
                 tile_level += 1
             log.tree = EdgeTree(head.size, edges)
         return log
@@ -88,6 +95,14 @@ class Log:
         if proof is None:
             proof = await self._prove(partial(_inclusion, position, head.size))
         return Logged(position, entry, tuple(proof), head.checkpoint)
+
+    async def entries_at(self, positions: Sequence[int]) -> dict[int, bytes]:
+        """Return the entries at ``positions``, each the very one that the tree has; StoreDamaged if one is another."""
+        entries = await self._store.entries_at(positions)
+        for position, entry in zip(positions, entries, strict=True):
+            if leaf_hash(entry) != await self._node(0, position):
+                raise StoreDamaged(f"entry {position} is not the one that was logged")
+        return dict(zip(positions, entries, strict=True))
 
     async def root(self, size: int) -> bytes:
         """Return the root of the first ``size`` entries."""
@@ -147,7 +162,10 @@ class Log:
     async def _full_tile(self, level: int, number: int) -> bytes:
         key = (level, number)
         if key not in self._tiles:
-            self._tiles[key] = await self._store.tile(level, number)
+            try:
+                self._tiles[key] = await self._store.tile(level, number)
+            except KeyError:
+                raise StoreDamaged(f"tile {level}/{number} is missing") from None
             if len(self._tiles) > _CACHED_TILES:
                 self._tiles.popitem(last=False)
         else:

@@ -114,6 +114,10 @@ class HeadMoved(Exception):
     """Compare-and-swap failed: somebody else has written to this store. Nothing of the commit is stored."""
 
 
+class StoreDamaged(Exception):
+    """What is stored does not fit together: somebody or something has altered it. Nothing may be built on it."""
+
+
 class Store(Protocol):
     """Where log, tables and hands are kept. One writer; readers see only whole commits."""
 

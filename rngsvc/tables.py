@@ -7,14 +7,17 @@ are folded from the store when somebody asks (`Tables.closed_hand`). So memory g
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from struct import iter_unpack, pack
 from typing import Final
 
-from rngsvc.hand import Closed, Drawn, Event, Hand, Opened, Promised, Reserved, Sealed, Step, replay
-from rngsvc.ports import StepRow, Store
+from rngsvc.hand import Closed, Drawn, Event, Hand, IllegalStep, Opened, Promised, Reserved, Sealed, Step, replay
+from rngsvc.log import Log
+from rngsvc.ports import StepRow, Store, StoreDamaged
 from rngsvc.protocol.entries import (
     CloseEntry,
     DrawEntry,
+    Entry,
     PromiseEntry,
     ReserveEntry,
     SealEntry,
@@ -72,8 +75,9 @@ class Table:
 class Tables:
     """The tables in memory. Those with unclosed hands stay; others are forgotten when not asked for in a while."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, log: Log) -> None:
         self._store = store
+        self._log = log
         self._busy: dict[bytes, Table] = {}
         self._idle: OrderedDict[bytes, Table] = OrderedDict()
 
@@ -108,7 +112,10 @@ class Tables:
             await self.load(table)
 
     async def load(self, table: bytes) -> Table | None:
-        """Return the table, from the store if need be; None if it is not registered."""
+        """Return the table, from the store if need be; None if it is not registered.
+
+        Raises StoreDamaged where stored steps and logged entries do not make the life of a hand.
+        """
         if known := self.get(table):
             return known
         row = await self._store.table(table)
@@ -118,17 +125,18 @@ class Tables:
         # The last closed hand too: its close is the newest time, and the newest entry if no other follows.
         steps = await self._store.steps(table, max(1, last_closed), last_reserved + 1)
         positions = sorted({row.position, *(step.position for step in steps if step.position is not None)})
-        entries = dict(zip(positions, await self._store.entries_at(positions), strict=True))
+        entries = await self._entries(table, positions)
         hands = {hand.seq: hand for hand in _fold(steps, entries)}
         closed = hands.pop(last_closed, None)
-        terms = parse_entry(entries[row.position])
-        assert isinstance(terms, TableEntry), "a table row names its table entry"
+        terms = entries[row.position].entry
+        if not isinstance(terms, TableEntry):
+            raise StoreDamaged(f"entry {row.position} does not register table {table.hex()}")
         loaded = Table(
             id=table,
             owner=row.owner,
             position=row.position,
             terms=terms,
-            prev=leaf_hash(entries[positions[-1]]),
+            prev=entries[positions[-1]].leaf,
             last_reserved=last_reserved,
             last_closed=last_closed,
             last_closed_ms=closed.closed.time if closed and closed.closed else 0,
@@ -144,8 +152,20 @@ class Tables:
         """Return a closed hand from the store; None if there is none of that number."""
         steps = await self._store.steps(table, seq, seq + 1)
         positions = sorted({step.position for step in steps if step.position is not None})
-        entries = dict(zip(positions, await self._store.entries_at(positions), strict=True))
-        return next(iter(_fold(steps, entries)), None)
+        return next(iter(_fold(steps, await self._entries(table, positions))), None)
+
+    async def _entries(self, table: bytes, positions: Sequence[int]) -> "dict[int, _Placed]":
+        try:
+            entries = {
+                at: _Placed(leaf_hash(raw), parse_entry(raw))
+                for at, raw in (await self._log.entries_at(positions)).items()
+            }
+        except KeyError as missing:
+            raise StoreDamaged(f"entry {missing} of table {table.hex()} is missing") from None
+        for position, placed in entries.items():
+            if getattr(placed.entry, "table", None) != table:
+                raise StoreDamaged(f"entry {position} is not of table {table.hex()}")
+        return entries
 
 
 def rows(table: bytes, seq: int, n: int, step: Reserved | Step) -> StepRow:
@@ -174,38 +194,47 @@ def rows(table: bytes, seq: int, n: int, step: Reserved | Step) -> StepRow:
             return StepRow(table, seq, n, Event.OPEN.value, None, time=step.time, k=step.k, places=places)
 
 
-def _fold(steps: Sequence[StepRow], entries: Mapping[int, bytes]) -> list[Hand]:
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """An entry and its leaf hash in the log's tree."""
+
+    leaf: bytes
+    entry: Entry
+
+
+def _fold(steps: Sequence[StepRow], entries: "Mapping[int, _Placed]") -> list[Hand]:
     """Return the hands whose stored steps these are, ordered by (seq, n)."""
     hands: list[Hand] = []
-    start = 0
-    for end in range(1, len(steps) + 1):
-        if end == len(steps) or steps[end].seq != steps[start].seq:
-            first, *later = steps[start:end]
-            reserved = _reserved(first, entries)
-            hands.append(replay(first.seq, reserved, [_step(row, entries) for row in later]))
-            start = end
+    for seq, rows_of_hand in groupby(steps, key=lambda row: row.seq):
+        first, *later = rows_of_hand
+        if [first.n, *(row.n for row in later)] != list(range(1 + len(later))):
+            raise StoreDamaged(f"hand {seq} of table {first.table.hex()}: steps are missing")
+        try:
+            hands.append(replay(seq, _reserved(first, entries), [_step(row, entries) for row in later]))
+        # What `advance` takes for granted of the service's own steps must be checked of stored ones.
+        except (IllegalStep, AssertionError) as illegal:
+            raise StoreDamaged(f"hand {seq} of table {first.table.hex()}: {illegal}") from None
     return hands
 
 
-def _reserved(row: StepRow, entries: Mapping[int, bytes]) -> Reserved:
-    assert row.kind == RESERVE, "a hand's first step"
-    assert row.position is not None, "only openings have no entry"
-    entry = parse_entry(entries[row.position])
-    assert isinstance(entry, ReserveEntry), "a reserve step names its reserve entry"
-    leaf = leaf_hash(entries[row.position])
-    return Reserved(row.position, entry.time, leaf, entry.commitments[row.seq - entry.first], row.secret)
+def _reserved(row: StepRow, entries: "Mapping[int, _Placed]") -> Reserved:
+    placed = entries.get(-1 if row.position is None else row.position)
+    if placed and isinstance(placed.entry, ReserveEntry):
+        entry, number = placed.entry, row.seq - placed.entry.first
+        if 0 <= number < len(entry.commitments) and row.position is not None:
+            return Reserved(row.position, entry.time, placed.leaf, entry.commitments[number], row.secret)
+    raise StoreDamaged(f"hand {row.seq} of table {row.table.hex()}: its first step does not name its reservation")
 
 
-def _step(row: StepRow, entries: Mapping[int, bytes]) -> Step:
+def _step(row: StepRow, entries: "Mapping[int, _Placed]") -> Step:
     """Return a stored step as the record that it was made from."""
     if row.position is None:
         return Opened(row.time, row.k, tuple(place for (place,) in iter_unpack(">H", row.places)))
-    entry = parse_entry(entries[row.position])
-    match entry:
-        case PromiseEntry():
-            leaf = leaf_hash(entries[row.position])
-            return Promised(row.position, leaf, entry.promises[row.seq - entry.first])
-        case SealEntry():
+    placed = entries[row.position]
+    match placed.entry:
+        case PromiseEntry(first=first, promises=promises) if 0 <= row.seq - first < len(promises):
+            return Promised(row.position, placed.leaf, promises[row.seq - first])
+        case SealEntry(seq=row.seq) as entry:
             return Sealed(
                 row.position,
                 entry.time,
@@ -217,9 +246,9 @@ def _step(row: StepRow, entries: Mapping[int, bytes]) -> Step:
                 entry.cr or b"",
                 row.secret,
             )
-        case DrawEntry():
+        case DrawEntry(seq=row.seq) as entry:
             return Drawn(row.position, entry.time, entry.cr, row.secret)
-        case CloseEntry():
+        case CloseEntry(seq=row.seq) as entry:
             return Closed(row.position, entry.time)
         case _:
-            raise AssertionError(f"a {entry.type} entry is no step of a hand")
+            raise StoreDamaged(f"entry {row.position} is no step of hand {row.seq} of table {row.table.hex()}")
