@@ -9,6 +9,7 @@ import rfc8785
 
 from rngsvc.protocol.errors import MalformedError, ProofError
 from rngsvc.protocol.signed_note import NoteKey, SignedNote
+from stats_tests.battery import Battery
 from stats_tests.manifest import code_hash
 
 SCHEMA: Final = "stats_tests-selftest/1"
@@ -55,6 +56,18 @@ def load(path: Path, key: NoteKey | None) -> dict[str, Any]:
         "time": evidence["time"],
         "signature": "checked" if key is not None else "not checked" if signed else "UNSIGNED",
     }
+
+
+def evidence_for(battery: Battery, path: Path | None) -> dict[str, Any]:
+    """Return what a report of `battery` says of the evidence in `path`, or that there is none.
+
+    Raises:
+        EvidenceError: as `load`; or the battery is certification and no full self-test of this code is given.
+    """
+    known = NONE if path is None else load(path, None)
+    if battery is Battery.CERTIFICATION and not known.get("full"):
+        raise EvidenceError("battery certification needs --evidence of a full self-test of this code")
+    return known
 
 
 NONE: Final[dict[str, Any]] = {"none": "no self-test evidence was given for this code"}

@@ -9,7 +9,6 @@ from typing import Any, Final
 import click
 import numpy as np
 
-from stats_tests import evidence as evidence_file
 from stats_tests.battery import EXTENTS, Battery, plan_for
 from stats_tests.catalogue import Kind
 from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage, exit_code_of
@@ -18,6 +17,7 @@ from stats_tests.commands.output import json_option, print_json, progress_bar
 from stats_tests.commands.run import write_report
 from stats_tests.commands.sampling import live_source
 from stats_tests.commands.service import connection_options, service_failures_as_exit_codes
+from stats_tests.evidence import evidence_for
 from stats_tests.known_bad import Generator
 from stats_tests.live import LiveSource
 from stats_tests.monitoring import DAILY_ALPHA, Monitor, MonitorError
@@ -75,7 +75,7 @@ def command(
             click.echo(f"{monitor_path}: {monitor.decks} decks of {len(monitor.days)} days")
             return
         auditor = load_key(key_path, key_name) if key_path else None
-        evidence = evidence_file.load(evidence_path, None) if evidence_path else evidence_file.NONE
+        evidence = evidence_for(Battery.DAILY, evidence_path)
         plan = plan_for(Battery.DAILY, Kind.SHUFFLES, n)
         source = _source(target, generator, n, plan, connection)
         drawn = count or EXTENTS[Battery.DAILY][Kind.SHUFFLES].drawn

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from stats_tests import evidence as evidence_file
 from stats_tests import ledger
 from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage, exit_code_of
 from stats_tests.commands.options import FILE, NEW_FILE
 from stats_tests.commands.output import json_option
 from stats_tests.commands.run import report_options, show, write_report, write_state
+from stats_tests.evidence import evidence_for
 from stats_tests.report.document import campaign, document, encode, overall_verdict
 from stats_tests.report.signature import load_key, sign_report
 from stats_tests.tally import merge_all, read_state
@@ -37,11 +37,11 @@ def command(
     """
     with bad_input_as_usage():
         auditor = load_key(key_path, key_name) if key_path else None
-        evidence = evidence_file.load(evidence_path, None) if evidence_path else evidence_file.NONE
         try:
             tally = merge_all([read_state(path) for path in states])
         except ValueError as error:
             raise Ended(ExitCode.USAGE, str(error)) from error
+        evidence = evidence_for(tally.plan.battery, evidence_path)
         if state_path is not None:
             write_state(tally, state_path)
         one = campaign(tally, {"source": "shards", "shards": len(states)})

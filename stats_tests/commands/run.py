@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from stats_tests import evidence as evidence_file
 from stats_tests import ledger
-from stats_tests.battery import ESCALATION_FACTOR, Battery
+from stats_tests.battery import ESCALATION_FACTOR
 from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage, exit_code_of
 from stats_tests.commands.options import FILE, NEW_FILE
 from stats_tests.commands.output import json_option, print_json, print_table, progress_bar, result_table
 from stats_tests.commands.sampling import Asked, asked_for, plan_options, source_options
 from stats_tests.commands.service import connection_options, service_failures_as_exit_codes
+from stats_tests.evidence import evidence_for
 from stats_tests.manifest import code_hash
 from stats_tests.p_values import Verdict
 from stats_tests.report.document import Campaign, campaign, document, encode, overall_verdict, result_rows
@@ -62,9 +62,7 @@ def command(
     with bad_input_as_usage(), service_failures_as_exit_codes():
         asked = asked_for(**options)
         auditor = load_key(key_path, key_name) if key_path else None
-        evidence = evidence_file.load(evidence_path, None) if evidence_path else evidence_file.NONE
-        if asked.plan.battery is Battery.CERTIFICATION and evidence_path is None:
-            raise Ended(ExitCode.USAGE, "battery certification needs --evidence of a self-test of this code")
+        evidence = evidence_for(asked.plan.battery, evidence_path)
         print_plan(asked)
         attempts = Attempts(ledger_path, asked, time)
         campaigns = _campaigns(asked, workers or default_workers(), scheduler, attempts, quiet=as_json)

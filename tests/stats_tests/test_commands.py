@@ -1,0 +1,329 @@
+"""The command line: what it prints, what it writes, what it exits with."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from rngsvc.protocol.signed_note import NoteKey
+from stats_tests import evidence
+from stats_tests.__main__ import COMMANDS, cli
+from stats_tests.battery import CATALOGUE
+from stats_tests.bits.known_answers import expansion, vectors
+from stats_tests.catalogue import Mode
+from stats_tests.manifest import code_hash
+
+GOOD = ("run", "--source", "generator:good", "--workers", "1")
+
+
+def stats_tests(*arguments: str, code: int = 0, input_: bytes | None = None) -> Result:
+    result = CliRunner().invoke(cli, [str(a) for a in arguments], input=input_)
+    assert result.exit_code == code, f"{result.output}\n{result.exception!r}"
+    return result
+
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    private = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+    path = tmp_path_factory.mktemp("keys") / "auditor.pem"
+    path.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    public = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    return path, NoteKey("auditor", public).vkey
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory, key: tuple[Path, str]) -> Path:
+    path = tmp_path_factory.mktemp("reports") / "report.json"
+    stats_tests(*GOOD, "--count", "12000", "--report", path, "--key", key[0], "--time", "2026-11-29T12:00:00Z")
+    return path
+
+
+def test_every_command_says_what_it_does() -> None:
+    for command in COMMANDS:
+        assert stats_tests(command, "--help").stdout.startswith("Usage: ")
+
+
+def test_list_names_every_test() -> None:
+    listed = json.loads(stats_tests("list", "--json").stdout)
+    assert [test["id"] for test in listed] == list(CATALOGUE)
+    assert "shuffles.cycles" in stats_tests("list", "--kind", "shuffles").stdout
+
+
+def test_plan_says_what_a_bias_needs() -> None:
+    plan = json.loads(stats_tests("plan", "--detect", "0.1%", "--alpha", "1e-6", "--json").stdout)
+    # 0.33 % at 10^6 decks: 0.1 % needs about (0.33 / 0.1)^2 times as many.
+    assert plan["power"]["items"] == pytest.approx(1.087e7, rel=0.01)
+    assert "chance 99%" in stats_tests("plan", "--battery", "certification").stdout
+
+
+@pytest.mark.parametrize("constant", ["pi", "e"])
+def test_published_p_values_come_out_of_a_file(tmp_path: Path, constant: str) -> None:
+    path = tmp_path / "data"
+    path.write_text("".join(map(str, expansion(constant).bits.tolist())), encoding="ascii")
+    arguments = ("run", "--source", f"file:{path}", "--format", "ascii-bits", "--battery", "sp800-22")
+    printed = json.loads(stats_tests(*arguments, "--mode", "nist-compat", "--json").stdout)
+    seen = {row["test"]: row["p"] for row in printed["results"] if "p" in row}
+    published = vectors(Mode.NIST_COMPAT)["constants"][constant]["p_values"]
+    assert len(published) > 20
+    assert {test: seen[test] for test in published} == pytest.approx(published, abs=0.51e-6)
+    assert {"test", "statistic", "p", "adjusted_p"} <= set(printed["results"][0])
+    assert printed["verdict"] == "pass"
+
+
+def test_the_plan_is_printed_before_the_data_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "decks"
+    path.write_bytes(b"no decks at all")
+    result = stats_tests("run", "--source", f"file:{path}", "--format", "decks-u8", "--n", "5", code=2)
+    assert result.stdout == ""
+    assert result.stderr.startswith('plan: {"battery": "smoke"')
+    assert "byte offset 0: the deck holds card" in result.stderr
+
+
+def decks_of(name: str, path: Path, count: int) -> None:
+    stats_tests("collect", "--source", f"generator:{name}", "--format", "decks-text", "--count", str(count), "-o", path)
+
+
+VERDICTS = [
+    # generator, decks, exit code, verdict
+    ("good", 10_000, 0, "pass"),
+    ("sattolo", 10_000, 1, "fail"),
+    ("good", 9_999, 3, "undecided"),
+    ("sattolo", 9_999, 3, "undecided"),
+]
+
+
+@pytest.mark.parametrize(("name", "count", "code", "verdict"), VERDICTS)
+def test_a_file_of_decks_is_judged(tmp_path: Path, name: str, count: int, code: int, verdict: str) -> None:
+    path = tmp_path / "decks"
+    decks_of(name, path, count)
+    arguments = ("run", "--source", f"file:{path}", "--format", "decks-text", "--json")
+    printed = json.loads(stats_tests(*arguments, code=code).stdout)
+    assert printed["verdict"] == verdict
+
+
+def test_standard_input_is_judged_as_a_file_is(tmp_path: Path) -> None:
+    path = tmp_path / "decks"
+    decks_of("good", path, 10_000)
+    from_file = stats_tests("run", "--source", f"file:{path}", "--format", "decks-text", "--json").stdout
+    from_stdin = stats_tests(
+        "run", "--source", "stdin", "--format", "decks-text", "--json", input_=path.read_bytes()
+    ).stdout
+    assert from_file == from_stdin
+
+
+@pytest.mark.parametrize(
+    ("content", "format_"), [(b"", "decks-u8"), (b"", "decks-text"), (b"", "raw"), (b"", "ascii-bits")]
+)
+def test_an_empty_file_is_too_little_data(tmp_path: Path, content: bytes, format_: str) -> None:
+    path = tmp_path / "empty"
+    path.write_bytes(content)
+    result = stats_tests("run", "--source", f"file:{path}", "--format", format_, code=3)
+    assert "verdict: undecided" in result.stdout
+
+
+def test_a_doubtful_generator_is_drawn_again_and_a_doubtful_file_fails(tmp_path: Path) -> None:
+    # Counts of a slightly uneven generator, at a size where the first look is doubtful: found by search, then fixed.
+    from stats_tests.p_values import Verdict, decide
+    from stats_tests.result import Result as TestOutcome
+
+    doubtful = [TestOutcome(test="t", null="", statistic=0.0, log_p=-6.0)]
+    assert decide(doubtful).verdict is Verdict.DOUBTFUL
+    from types import SimpleNamespace
+
+    from stats_tests.report.document import overall_verdict
+
+    first = SimpleNamespace(decision=decide(doubtful))
+    good = SimpleNamespace(decision=decide([TestOutcome(test="t", null="", statistic=0.0, log_p=-1.0)]))
+    assert overall_verdict([first], renewable=True) is Verdict.DOUBTFUL
+    assert overall_verdict([first], renewable=False) is Verdict.FAIL
+    assert overall_verdict([first, good], renewable=True) is Verdict.PASS
+    assert overall_verdict([first, first], renewable=True) is Verdict.FAIL
+
+
+def test_shards_by_the_command_line_give_the_state_and_results_of_one_run(tmp_path: Path) -> None:
+    stats_tests(*GOOD, "--count", "12000", "--state", tmp_path / "whole")
+    shards = []
+    for start, count in ((0, 5000), (5000, 1), (5001, 6999)):
+        shards.append(tmp_path / f"shard-{start}")
+        stats_tests(*GOOD, "--start", start, "--count", count, "--state", shards[-1], code=3)
+    merged = stats_tests("merge", *reversed(shards), "--state", tmp_path / "merged", "--json")
+    assert (tmp_path / "merged").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert json.loads(merged.stdout)["verdict"] == "pass"
+    stats_tests("merge", shards[0], shards[2], code=2)
+
+
+def test_the_same_run_gives_the_same_report(report: Path, key: tuple[Path, str], tmp_path: Path) -> None:
+    again = tmp_path / "report.json"
+    arguments = ("--count", "12000", "--report", again, "--key", key[0], "--time", "2026-11-29T12:00:00Z")
+    stats_tests("run", "--source", "generator:good", "--workers", "2", *arguments)
+    assert again.read_bytes() == report.read_bytes()
+    assert Path(f"{again}.note").read_bytes() == Path(f"{report}.note").read_bytes()
+
+
+def verified(report: Path, *arguments: str, code: int) -> dict[str, object]:
+    printed = json.loads(stats_tests("verify", report, "--json", *arguments, code=code).stdout)
+    return {step["what"].split(":")[0]: step["holds"] for step in printed["steps"]}
+
+
+def test_a_report_is_verified_to_the_data(report: Path, key: tuple[Path, str]) -> None:
+    steps = verified(report, "--public-key", key[1], code=0)
+    assert set(steps.values()) == {True}
+    assert len(steps) == 6
+
+
+def test_a_signature_by_another_key_is_refused(report: Path) -> None:
+    other = NoteKey("auditor", bytes(Ed25519PrivateKey.generate().public_key().public_bytes_raw())).vkey
+    assert verified(report, "--public-key", other, code=1)["the report is signed by auditor"] is False
+
+
+def rewritten(report: Path, folder: Path, change: object) -> Path:
+    from stats_tests.report.document import encode
+
+    document = json.loads(report.read_bytes())
+    change(document)
+    path = folder / "changed.json"
+    path.write_bytes(encode(document))
+    return path
+
+
+def _other_verdict(document: dict) -> None:
+    document["verdict"] = "fail"
+
+
+def _other_p(document: dict) -> None:
+    document["campaigns"][0]["results"][3]["p"] += 1e-9
+
+
+def _other_count(document: dict) -> None:
+    counts = document["campaigns"][0]["counts"]["tests"]["shuffles.cycles"]["counts"]
+    counts[4], counts[5] = counts[5], counts[4]
+
+
+def _missing_result(document: dict) -> None:
+    document["campaigns"][0]["results"].pop()
+
+
+def _other_plan(document: dict) -> None:
+    document["plan"]["tests"].pop()
+
+
+def _other_root(document: dict) -> None:
+    document["campaigns"][0]["sample"]["merkle_root"] = "00" * 32
+
+
+@pytest.mark.parametrize("change", [_other_verdict, _other_p, _other_count, _missing_result, _other_plan, _other_root])
+def test_a_changed_report_does_not_verify(report: Path, tmp_path: Path, change: object) -> None:
+    steps = verified(rewritten(report, tmp_path, change), code=1)
+    assert False in steps.values()
+
+
+def test_a_report_that_is_not_canonical_does_not_verify(report: Path, tmp_path: Path) -> None:
+    path = tmp_path / "pretty.json"
+    path.write_text(json.dumps(json.loads(report.read_bytes()), indent=1))
+    assert verified(path, code=1) == {"the report is a canonical document": False}
+
+
+def test_html_and_pdf_are_the_same_each_time_and_fetch_nothing(report: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        stats_tests("report", report, "--html", tmp_path / f"{name}.html", "--pdf", tmp_path / f"{name}.pdf")
+    page = (tmp_path / "one.html").read_text()
+    assert page == (tmp_path / "two.html").read_text()
+    assert (tmp_path / "one.pdf").read_bytes() == (tmp_path / "two.pdf").read_bytes()
+    assert (tmp_path / "one.pdf").read_bytes().startswith(b"%PDF-")
+    assert page.count("<svg") == 4
+    for fetched in ("<script", "src=", "@import", 'href="http'):
+        assert fetched not in page
+    assert "signed by auditor" in page
+
+
+def test_a_report_without_a_key_says_unsigned(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    assert "(UNSIGNED)" in stats_tests(*GOOD, "--count", "10000", "--report", path).stdout
+    stats_tests("report", path, "--html", tmp_path / "page.html")
+    assert "UNSIGNED" in (tmp_path / "page.html").read_text()
+
+
+def test_the_ledger_keeps_every_attempt(tmp_path: Path) -> None:
+    ledger, report = tmp_path / "ledger", tmp_path / "report.json"
+    broken = tmp_path / "broken"
+    broken.write_bytes(b"123456")
+    stats_tests("run", "--source", f"file:{broken}", "--format", "decks-u8", "--n", "6", "--ledger", ledger, code=2)
+    stats_tests(*GOOD, "--count", "10000", "--ledger", ledger, "--report", report)
+    events = [line["event"] for line in json.loads(report.read_bytes())["ledger"]]
+    assert events == ["begin", "begin", "end"]
+    lines = ledger.read_bytes().splitlines(keepends=True)
+    ledger.write_bytes(b"".join(lines[1:]))
+    stats_tests(*GOOD, "--count", "10000", "--ledger", ledger, code=2)
+
+
+def evidence_file(path: Path, **changes: object) -> Path:
+    content = {"schema": evidence.SCHEMA, "code": code_hash(), "passed": True, "full": True, "time": "", **changes}
+    path.write_bytes(evidence.encode(content))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"code": "00"}, "of other code"), ({"passed": False}, "failed"), ({"schema": "x"}, "not a self-test")],
+)
+def test_evidence_of_other_code_or_a_failure_is_refused(tmp_path: Path, changes: dict, message: str) -> None:
+    path = evidence_file(tmp_path / "evidence", **changes)
+    assert message in stats_tests(*GOOD, "--count", "10", "--evidence", path, code=2).stderr
+
+
+def test_certification_needs_evidence_of_this_code(tmp_path: Path) -> None:
+    arguments = (*GOOD, "--battery", "certification", "--count", "1000")
+    assert "full self-test" in stats_tests(*arguments, code=2).stderr
+    quick = evidence_file(tmp_path / "quick", full=False)
+    assert "full self-test" in stats_tests(*arguments, "--evidence", quick, code=2).stderr
+    stats_tests(*arguments, "--evidence", evidence_file(tmp_path / "full"), code=3)
+
+
+USAGE = [
+    (("--source", "file:x"), "needs --format"),
+    (("--source", "file:x", "--format", "raw"), "there is no such file"),
+    (("--source", "file:x", "--format", "raw", "--kind", "numbers"), "holds bits, not numbers"),
+    (("--source", "file:x", "--format", "numbers"), "needs --range"),
+    (("--source", "elsewhere:x"), "must be file:PATH"),
+    (("--source", "generator:none"), "no generator 'none'"),
+    (("--source", "generator:sattolo", "--kind", "bits"), "makes shuffles, not bits"),
+    (("--source", "generator:byte-modulo", "--n", "300"), "decks of up to 256 cards"),
+    (("--source", "generator:good", "--n", "52", "--range", "10"), "do not go together"),
+    (("--source", "generator:good", "--battery", "sp800-22", "--kind", "numbers"), "takes bits, not numbers"),
+    (("--source", "generator:good", "--mode", "nist-compat"), "for comparison only"),
+    (("--source", "rngsvc:127.0.0.1:1"), "needs --log-key"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), USAGE)
+def test_wrong_usage_is_told(arguments: tuple[str, ...], message: str) -> None:
+    assert message in stats_tests("run", *arguments, code=2).stderr
+
+
+def test_collected_bits_are_read_back_in_every_format(tmp_path: Path) -> None:
+    first = tmp_path / "raw"
+    stats_tests("collect", "--source", "generator:good", "--format", "raw", "--count", "4000", "-o", first)
+    for format_ in ("ascii-bits", "dieharder"):
+        path, back = tmp_path / format_, tmp_path / f"{format_}-back"
+        arguments = ("--source", f"file:{first}", "--from-format", "raw")
+        stats_tests("collect", *arguments, "--format", format_, "-o", path)
+        stats_tests("collect", "--source", f"file:{path}", "--from-format", format_, "--format", "raw", "-o", back,
+                    "--count", "4000")  # fmt: skip
+        assert back.read_bytes() == first.read_bytes()
+
+
+def test_a_collection_names_the_modules_that_decide_fairness(tmp_path: Path) -> None:
+    arguments = ("collect", "--source", "generator:good", "--format", "decks-u8", "--count", "10", "--json")
+    facts = json.loads(stats_tests(*arguments, "-o", tmp_path / "decks").stdout)
+    assert facts["items"] == 10
+    assert {"rngsvc/drbg.py", "rngsvc/protocol/derivation.py"} <= set(facts["fairness_relevant_modules"])
+
+
+def test_the_module_runs_as_a_program() -> None:
+    done = subprocess.run([sys.executable, "-m", "stats_tests", "list", "--json"], capture_output=True, check=True)
+    assert len(json.loads(done.stdout)) == len(CATALOGUE)
