@@ -1,11 +1,12 @@
 """Audits a whole log from where it lies: a service's store, a folder of tiles, or a web address.
 
 Every hash is computed again from the entries: each tile, the root, and with it the signature over it; every entry goes
-through the monitor. One pass, in constant memory.
+through the monitor. One pass, in memory that grows with the tables and what is open at them, not with the log. It can
+stop and go on later: then the log must prove that it continues what was audited, and what was seen of it.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -13,15 +14,20 @@ from typing import Final, Protocol
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from rngsvc.monitor import Finding, Monitor, Unclosed
+from rngsvc.abort_rate import AbortLimit
+from rngsvc.findings import Finding
+from rngsvc.monitor import OLD_KEY_MS, Examiner, GivenUp, Monitor, Unclosed
 from rngsvc.protocol.checkpoint import Checkpoint, verify_checkpoint
 from rngsvc.protocol.errors import MalformedError, ProofError
-from rngsvc.protocol.merkle import leaf_hash, root_of
+from rngsvc.protocol.merkle import consistency_proof, leaf_hash, root_of, verify_consistency
 from rngsvc.protocol.signed_note import NoteKey, SignedNote
-from rngsvc.protocol.tiles import HASH_BYTES, WIDTH, Tile, parse_bundle
+from rngsvc.protocol.tiles import HASH_BYTES, WIDTH, Tile, nodes_from_tiles, parse_bundle
+from rngsvc.saved_audit import SavedAudit, SavedFinding, counted
 
 FETCH_TIMEOUT_S: Final = 30.0
 LISTED_FINDINGS: Final = 1000
+LISTED_TABLES: Final = 20
+SAVED_EVERY: Final = 65_536
 _LARGEST_FILE: Final = WIDTH * (2 + 0xFFFF)
 
 
@@ -38,8 +44,8 @@ class LogSource(Protocol):
     def entries(self, tile: Tile) -> list[bytes]:
         """Return the entries of an entry bundle."""
 
-    def hashes(self, tile: Tile) -> bytes | None:
-        """Return the bytes of a tile, None where this kind of source keeps none of that width."""
+    def hashes(self, tile: Tile) -> bytes:
+        """Return the bytes of a tile."""
 
 
 class TilesFolder:
@@ -56,7 +62,7 @@ class TilesFolder:
         """Read an entry bundle, or the beginning of the full one that has replaced it."""
         return _entries(self._read, tile)
 
-    def hashes(self, tile: Tile) -> bytes | None:
+    def hashes(self, tile: Tile) -> bytes:
         """Read a tile, or the beginning of the full one that has replaced it."""
         return _hashes(self._read, tile)
 
@@ -89,7 +95,7 @@ class TilesUrl:
         """Fetch an entry bundle, or the beginning of the full one that has replaced it."""
         return _entries(self._read, tile)
 
-    def hashes(self, tile: Tile) -> bytes | None:
+    def hashes(self, tile: Tile) -> bytes:
         """Fetch a tile, or the beginning of the full one that has replaced it."""
         return _hashes(self._read, tile)
 
@@ -133,10 +139,14 @@ class StoreFile:
         )
         return [bytes(entry) for (entry,) in rows]
 
-    def hashes(self, tile: Tile) -> bytes | None:
-        """Read a full tile; partial ones are not stored."""
+    def hashes(self, tile: Tile) -> bytes:
+        """Read a full tile; a partial one is not stored and made from what is below it."""
+        if tile.width < WIDTH and tile.level == 0:
+            return b"".join(map(leaf_hash, self.entries(Tile(None, tile.index, tile.width))))
         if tile.width < WIDTH:
-            return None
+            assert tile.level is not None, "an entry bundle has no hashes"
+            below = [Tile(tile.level - 1, tile.index * WIDTH + i) for i in range(tile.width)]
+            return b"".join(root_of(_split(self.hashes(each))) for each in below)
         rows = self._rows("SELECT hashes FROM tile WHERE level = ? AND number = ?", tile.level, tile.index)
         return bytes(rows[0][0]) if rows else b""
 
@@ -152,6 +162,10 @@ class _MissingError(SourceUnreadable):
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path}: is not there")
+
+
+def _split(hashes: bytes) -> list[bytes]:
+    return [hashes[i : i + HASH_BYTES] for i in range(0, len(hashes), HASH_BYTES)]
 
 
 def _text(content: bytes) -> str:
@@ -185,12 +199,16 @@ def _exact_or_full(read: Callable[[str], bytes], tile: Tile) -> bytes:
 class Audited:
     """The result of an audit: the log was audited up to ``checkpoint``; it passes if there are no ``findings``.
 
-    ``log_faults`` are about the log as a whole: a tile, the root, the signature. At most `LISTED_FINDINGS` of the
-    ``finding_count`` findings are listed. ``counts`` are entries by type, ``outcomes`` hands, checks and verdicts.
+    ``log_faults`` are about the log as a whole: a tile, the root, a signature, a history that it does not continue;
+    ``evidence`` then holds the signed checkpoints that contradict each other. At most `LISTED_FINDINGS` of the
+    ``finding_count`` findings are listed. ``counts`` are entries by type, ``outcomes`` hands, checks and verdicts;
+    ``given_up`` the tables that gave up the most hands.
     """
 
     checkpoint: Checkpoint
+    note: str
     log_faults: list[str] = field(default_factory=list)
+    evidence: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     finding_count: int = 0
     counts: dict[str, int] = field(default_factory=dict)
@@ -198,74 +216,180 @@ class Audited:
     tables: int = 0
     last_time: int = 0
     unclosed: list[Unclosed] = field(default_factory=list)
+    given_up: list[GivenUp] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
         """Whether nothing is wrong."""
         return not self.log_faults and not self.finding_count
 
-    def add(self, findings: list[Finding]) -> None:
+    def add(self, findings: Iterable[Finding]) -> None:
         """Count findings and list the first ones."""
-        self.finding_count += len(findings)
-        self.findings += findings[: LISTED_FINDINGS - len(self.findings)]
+        for finding in findings:
+            self.finding_count += 1
+            if len(self.findings) < LISTED_FINDINGS:
+                self.findings.append(finding)
 
 
-def audit(
-    source: LogSource, key: NoteKey, progress: Callable[[int, int], None] = lambda _done, _total: None
-) -> Audited:
-    """Audit the log in ``source``, whose first key is ``key``; ``progress`` is told how far it is, and the log's size.
+@dataclass(slots=True)
+class Audit:
+    """An audit of the log whose first key is ``key``.
 
-    Raises SourceUnreadable where something is missing, so that no verdict can be given.
+    ``limit`` says how many hands may be given up. An ``examiner`` looks into closed hands; ``auditor`` is his raw
+    X25519 key. ``progress`` is told how far the audit is, and the log's size.
+
+    To go on later, ``save`` is given what `resume_from` of a later audit needs, every `SAVED_EVERY` entries and at the
+    end; but not once the log as a whole has a fault.
     """
-    note = source.checkpoint()
-    try:
-        checkpoint = Checkpoint.parse(SignedNote.parse(note).text)
-    except MalformedError as error:
-        raise SourceUnreadable(f"checkpoint: {error}") from error
-    audited = Audited(checkpoint)
-    monitor = Monitor(key)
-    tiles = _TileCheck(source, audited)
-    for bundle in _bundles(checkpoint.size):
-        entries = source.entries(bundle)
-        if len(entries) != bundle.width:
-            raise SourceUnreadable(f"{bundle.path}: has {len(entries)} entries, not {bundle.width}")
-        for raw in entries:
-            audited.add(monitor.feed(raw))
-        tiles.add([leaf_hash(raw) for raw in entries])
-        progress(monitor.size, checkpoint.size)
-    tiles.finish()
-    if monitor.root != checkpoint.root:
-        audited.log_faults.append("the entries do not give the signed root")
-    try:
-        # With the key that the log has come to have: an old one alone does not do.
-        verify_checkpoint(note, monitor.origin, [monitor.key])
-    except (MalformedError, ProofError) as error:
-        audited.log_faults.append(f"checkpoint: {error}")
-    audited.add(monitor.overdue())
-    audited.counts, audited.outcomes = dict(monitor.counts), dict(monitor.outcomes)
-    audited.tables, audited.last_time = monitor.tables, monitor.last_time
-    audited.unclosed = monitor.unclosed()
-    return audited
+
+    key: NoteKey
+    limit: AbortLimit = field(default_factory=AbortLimit)
+    examiner: Examiner | None = None
+    auditor: bytes | None = None
+    progress: Callable[[int, int], None] = lambda _done, _total: None
+    save: Callable[[SavedAudit], None] | None = None
+    resume_from: SavedAudit | None = None
+
+    def run(self, source: LogSource) -> Audited:
+        """Audit the log in ``source``.
+
+        Raises SourceUnreadable where something is missing, so that no verdict can be given; MalformedError or
+        ProofError where ``resume_from`` is not of such an audit.
+        """
+        note = source.checkpoint()
+        try:
+            checkpoint = Checkpoint.parse(SignedNote.parse(note).text)
+        except MalformedError as error:
+            raise SourceUnreadable(f"checkpoint: {error}") from error
+        audited = Audited(checkpoint, note)
+        monitor, tiles = self._begun(source, audited)
+        if self.resume_from and not _continues(self.resume_from, monitor, source, audited):
+            return audited
+        first = monitor.size
+        for bundle in _bundles(first, checkpoint.size):
+            entries = source.entries(bundle)
+            if len(entries) != bundle.width:
+                raise SourceUnreadable(f"{bundle.path}: has {len(entries)} entries, not {bundle.width}")
+            new = entries[monitor.size - bundle.index * WIDTH :]
+            for raw in new:
+                audited.add(monitor.feed(raw))
+            audited.add(monitor.signs)
+            monitor.signs.clear()
+            tiles.add([leaf_hash(raw) for raw in new])
+            self.progress(monitor.size, checkpoint.size)
+            if (bundle.index + 1) * WIDTH % SAVED_EVERY == 0:
+                # This checkpoint's key may stand in an entry to come, so that it is not verified yet.
+                self._save(monitor, tiles, audited, self.resume_from.checkpoint if self.resume_from else None)
+        tiles.finish()
+        self._check_head(monitor, audited)
+        self._save(monitor, tiles, audited, note)
+        audited.given_up, too_many = monitor.given_up(self.limit, LISTED_TABLES)
+        audited.add([*monitor.overdue(), *too_many])
+        audited.counts, audited.outcomes = dict(monitor.counts), dict(monitor.outcomes)
+        audited.tables, audited.last_time = monitor.tables, monitor.last_time
+        audited.unclosed = monitor.unclosed()
+        return audited
+
+    def _begun(self, source: LogSource, audited: Audited) -> tuple[Monitor, "_TileCheck"]:
+        saved = self.resume_from
+        if saved is None:
+            return Monitor(self.key, self.examiner), _TileCheck(source, audited)
+        for member, now, then in (
+            ("origin", self.key.name, saved.origin),
+            ("first_key", self.key.public_key, saved.first_key),
+            ("auditor", self.auditor, saved.auditor),
+        ):
+            if now != then:
+                raise MalformedError(member, "must be what the audit began with")
+        audited.findings = [each.finding() for each in saved.findings]
+        audited.finding_count = saved.finding_count
+        return Monitor.restored(saved, self.examiner), _TileCheck(source, audited, saved.size, saved.edge)
+
+    def _check_head(self, monitor: Monitor, audited: Audited) -> None:
+        """Check root and signatures, once every entry is known."""
+        if monitor.root != audited.checkpoint.root:
+            audited.log_faults.append("the entries do not give the signed root")
+        keys = [monitor.key]
+        if monitor.old_key and monitor.last_time <= monitor.key_since + OLD_KEY_MS:
+            keys.append(monitor.old_key)
+        for key in keys:
+            try:
+                # Each of them: neither does the old key's signature alone do, nor, for a time, the new one's.
+                verify_checkpoint(audited.note, monitor.origin, [key])
+            except (MalformedError, ProofError) as error:
+                audited.log_faults.append(f"checkpoint, key {key.key_id.hex()}: {error}")
+
+    def _save(self, monitor: Monitor, tiles: "_TileCheck", audited: Audited, seen: str | None) -> None:
+        if self.save is None or audited.log_faults:
+            return
+        self.save(
+            SavedAudit(
+                origin=self.key.name,
+                first_key=self.key.public_key,
+                auditor=self.auditor,
+                checkpoint=seen,
+                size=monitor.size,
+                edge=tiles.edge(),
+                key=monitor.key.public_key,
+                old_key=monitor.old_key.public_key if monitor.old_key else None,
+                key_since=monitor.key_since,
+                last_time=monitor.last_time,
+                start_checked=int(monitor.self_checks.started),
+                running_since=monitor.self_checks.running_since,
+                daily_late=int(monitor.self_checks.late),
+                counts=counted(monitor.counts),
+                outcomes=counted(monitor.outcomes),
+                finding_count=audited.finding_count,
+                findings=tuple(map(SavedFinding.of, audited.findings)),
+                tables=monitor.saved_tables(),
+            )
+        )
 
 
-def _bundles(size: int) -> Iterator[Tile]:
-    for index in range((size + WIDTH - 1) // WIDTH):
+def _continues(saved: SavedAudit, monitor: Monitor, source: LogSource, audited: Audited) -> bool:
+    """Check that the log continues what was audited of it, and the checkpoint that was seen then."""
+    new = audited.checkpoint
+    earlier = [(monitor.size, monitor.root)]
+    if saved.checkpoint:
+        seen = Checkpoint.parse(SignedNote.parse(saved.checkpoint).text)
+        earlier.insert(0, (seen.size, seen.root))
+    node = nodes_from_tiles(new.size, source.hashes)
+    for size, root in earlier:
+        try:
+            if size > new.size:
+                raise ProofError(f"the log had {size} entries when it was last seen, and now has {new.size}")
+            if size:
+                verify_consistency(size, root, new.size, new.root, consistency_proof(size, new.size, node))
+        except (ProofError, MalformedError) as error:
+            audited.log_faults.append(f"the log does not continue its first {size} entries as they were: {error}")
+            audited.evidence = [*([saved.checkpoint] if saved.checkpoint else ()), audited.note]
+            return False
+    return True
+
+
+def _bundles(first: int, size: int) -> Iterator[Tile]:
+    for index in range(first // WIDTH, (size + WIDTH - 1) // WIDTH):
         yield Tile.covering(None, index, size)
 
 
 class _TileCheck:
     """Builds every tile again from the leaves and compares it with the one that the source offers."""
 
-    def __init__(self, source: LogSource, audited: Audited) -> None:
+    def __init__(self, source: LogSource, audited: Audited, size: int = 0, edge: Sequence[bytes] = (b"",)) -> None:
         self._source = source
         self._audited = audited
-        self._pending: list[list[bytes]] = [[]]
-        self._done: list[int] = [0]
+        self._pending = [_split(hashes) for hashes in edge]
+        self._done = [size >> 8 * (level + 1) for level in range(len(edge))]
+
+    def edge(self) -> tuple[bytes, ...]:
+        """Return for each level the hashes of its partial tile."""
+        return tuple(b"".join(hashes) for hashes in self._pending)
 
     def add(self, leaves: list[bytes]) -> None:
         """Take in the leaf hashes of one bundle."""
         self._pending[0] += leaves
         level = 0
+        # A bundle never holds more than its tile has left.
         while len(self._pending[level]) == WIDTH:
             hashes, self._pending[level] = self._pending[level], []
             self._compare(level, hashes)
@@ -284,6 +408,5 @@ class _TileCheck:
 
     def _compare(self, level: int, hashes: list[bytes]) -> None:
         tile = Tile(level, self._done[level], len(hashes))
-        offered = self._source.hashes(tile)
-        if offered is not None and offered != b"".join(hashes):
+        if self._source.hashes(tile) != b"".join(hashes):
             self._audited.log_faults.append(f"{tile.path}: does not hold the hashes of the entries")

@@ -5,10 +5,12 @@ beside the log. What needs secrets (that an escrowed seed gives its deck) is lef
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
+from rngsvc.abort_rate import AbortLimit
+from rngsvc.findings import Check, Finding
 from rngsvc.frontier import Frontier
 from rngsvc.protocol.entries import (
     AuditEntry,
@@ -25,8 +27,9 @@ from rngsvc.protocol.entries import (
     parse_entry,
 )
 from rngsvc.protocol.errors import MalformedError, ProofError, StreamExhaustedError
-from rngsvc.protocol.merkle import leaf_hash
+from rngsvc.protocol.merkle import leaf_hash, root_of
 from rngsvc.protocol.signed_note import NoteKey
+from rngsvc.protocol.tiles import HASH_BYTES
 from rngsvc.proven_hand import (
     ContextMismatch,
     ContributionMismatch,
@@ -35,42 +38,15 @@ from rngsvc.proven_hand import (
     RevealMismatch,
     StepMismatch,
     Unproven,
+    entry_of,
 )
+from rngsvc.saved_audit import SavedAudit, SavedEntry, SavedTable, in_log_order
+from rngsvc.self_checks import SelfChecks
 
 # The service closes what has expired in its next round; only much later is it a fault.
 OVERDUE_GRACE_MS: Final = 600_000
-
-
-class Check(StrEnum):
-    """What was checked."""
-
-    ENTRY = "entry"
-    """Each entry is in the one accepted form."""
-    TIME = "time"
-    """Times never go back."""
-    TABLE = "table"
-    """A table is registered once, before anything else happens at it."""
-    CHAIN = "chain"
-    """Each entry of a table names the one before it."""
-    SEQUENCE = "sequence"
-    """Hands are reserved without gaps, with one commitment each, and sealed and closed in order."""
-    STEP = "step"
-    """Each entry of a hand is a legal step: promises before the seal, reshuffles of what is there, one close."""
-    CONTEXT = "context"
-    """What is sealed follows from the commitment, the promises, the contributions and the shuffle before."""
-    MEMBERS = "members"
-    """An entry's members agree with the hand's other entries, openings included."""
-    REVEAL = "reveal"
-    """What a close reveals gives commitment, promises, shuffles and numbers."""
-    DEADLINE = "deadline"
-    """Nothing happens after a hand's expiry, and nothing expires before it."""
-    OVERDUE = "overdue"
-    """No hand stays unclosed long after its expiry."""
-    KEY = "key"
-    """Each change of the log's key is signed by both keys, and follows the one before."""
-    VERDICT = "verdict"
-    """Each auditor's verdict is signed, and covers entries that were there."""
-
+# Checkpoints carry the old key's signature beside the new one's for so long (transparency-log.md).
+OLD_KEY_MS: Final = 30 * 86_400_000
 
 _CHECK_OF: Final[dict[type[Exception], Check]] = {
     StepMismatch: Check.STEP,
@@ -79,17 +55,6 @@ _CHECK_OF: Final[dict[type[Exception], Check]] = {
     RevealMismatch: Check.REVEAL,
     StreamExhaustedError: Check.REVEAL,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that is wrong: the ``check`` that failed, at which log position, and what it found."""
-
-    check: Check
-    index: int
-    message: str
-    table: bytes | None = None
-    seq: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +67,37 @@ class Unclosed:
     expires_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """How many hands of a table that were promised, sealed or drawn are closed, and how many of them were given up.
+
+    Under ``p_value`` stands how likely as many are by chance, where that is too unlikely; else None.
+    """
+
+    table: bytes
+    closed: int
+    given_up: int
+    p_value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What an examiner made of a closed hand: one word for the statistics, and each check that failed with its text."""
+
+    outcome: str
+    faults: Sequence[tuple[Check, str]] = ()
+
+
+class Examiner(Protocol):
+    """Who can look into closed hands: an auditor with his keys."""
+
+    def examine(self, hand: ProvenHand) -> Examined:
+        """Look into a closed hand that is in order as far as the public can see."""
+
+
 @dataclass(slots=True)
 class _Table:
-    """What is remembered of a table: its newest entry, its unclosed hands."""
+    """What is remembered of a table: its newest entry, its unclosed hands, and how many hands were given up."""
 
     placed: Placed
     terms: TableEntry
@@ -112,7 +105,10 @@ class _Table:
     last_reserved: int = 0
     last_closed: int = 0
     last_closed_ms: int = 0
+    at_stake: int = 0
+    given_up: int = 0
     hands: dict[int, ProvenHand] = field(default_factory=dict)
+    spoilt: set[int] = field(default_factory=set)
 
     def expires_ms(self) -> int:
         """Step 8: when the lowest unclosed hand expires."""
@@ -120,22 +116,87 @@ class _Table:
         started = hand.draw.logged if hand.draw else hand.shuffles[0].logged if hand.shuffles else hand.reserve_entry
         return max(hand.reserve_entry.entry.time, self.last_closed_ms, started.entry.time) + 1000 * self.terms.ttl
 
+    def saved(self) -> SavedTable:
+        """Return the table as it is saved."""
+        kept = [entry for hand in self.hands.values() for entry in _entries_of(hand)]
+        return SavedTable(
+            table=_saved(self.placed),
+            prev=self.prev,
+            last_reserved=self.last_reserved,
+            last_closed=self.last_closed,
+            last_closed_ms=self.last_closed_ms,
+            at_stake=self.at_stake,
+            given_up=self.given_up,
+            unclosed=in_log_order(map(_saved, kept)),
+            spoilt=tuple(sorted(self.spoilt)),
+        )
+
+    @classmethod
+    def restored(cls, saved: SavedTable, origin: str) -> "_Table":
+        """Return the table that was saved; MalformedError or Unproven if it cannot have been."""
+        placed = _restored(saved.table)
+        terms = entry_of(placed, TableEntry)
+        table = cls(placed, terms, saved.prev, saved.last_reserved, saved.last_closed, saved.last_closed_ms)
+        table.at_stake, table.given_up, table.spoilt = saved.at_stake, saved.given_up, set(saved.spoilt)
+        for each in map(_restored, saved.unclosed):
+            if isinstance(each.entry, ReserveEntry):
+                for seq in _seqs_of(each.entry):
+                    if seq > saved.last_closed:
+                        table.hands.setdefault(seq, ProvenHand(origin, placed, each, seq))
+                continue
+            for seq in _seqs_of(each.entry):
+                try:
+                    if seq in table.hands:
+                        table.hands[seq].taken(each)
+                except Unproven:
+                    if seq not in table.spoilt:
+                        raise
+        return table
+
 
 class Monitor:
     """Follows one log from its first entry; ``key`` is its first key and names its origin.
 
-    After `feed` of every entry, `root` is to be compared with the signed checkpoint, whose key is `key` by then.
+    After `feed` of every entry, `root` is to be compared with the signed checkpoint, whose key is `key` by then, and
+    ``signs`` holds what is wrong with the service's checks of itself. An ``examiner`` looks into every closed hand too.
     """
 
-    def __init__(self, key: NoteKey) -> None:
+    def __init__(self, key: NoteKey, examiner: Examiner | None = None) -> None:
         self.key = key
+        self.old_key: NoteKey | None = None
+        self.key_since = 0
         self.origin = key.name
         self.counts: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter()
         self.last_time = 0
+        self.self_checks = SelfChecks()
+        self.signs: list[Finding] = []
+        self._examiner = examiner
         self._frontier = Frontier()
         self._tables: dict[bytes, _Table] = {}
-        self._spoilt: set[tuple[bytes, int]] = set()
+
+    def saved_tables(self) -> tuple[SavedTable, ...]:
+        """Return all tables as they are saved."""
+        return tuple(table.saved() for table in self._tables.values())
+
+    @classmethod
+    def restored(cls, saved: SavedAudit, examiner: Examiner | None = None) -> "Monitor":
+        """Return the monitor that had fed all that was audited; MalformedError or Unproven if there was none."""
+        monitor = cls(NoteKey(saved.origin, saved.key), examiner)
+        monitor.old_key = NoteKey(saved.origin, saved.old_key) if saved.old_key else None
+        monitor.key_since, monitor.last_time = saved.key_since, saved.last_time
+        monitor.counts, monitor.outcomes = Counter(dict(saved.counts)), Counter(dict(saved.outcomes))
+        monitor.self_checks = SelfChecks(
+            started=bool(saved.start_checked),
+            running_since=saved.running_since,
+            late=bool(saved.daily_late),
+            last_time=saved.last_time if saved.size else -1,
+        )
+        monitor._frontier = Frontier(saved.size, peaks_of(saved.size, saved.edge))
+        for each in saved.tables:
+            table = _Table.restored(each, saved.origin)
+            monitor._tables[table.terms.table] = table
+        return monitor
 
     @property
     def size(self) -> int:
@@ -165,6 +226,7 @@ class Monitor:
         findings = []
         if entry.time < self.last_time:
             findings.append(Finding(Check.TIME, index, f"{self.last_time - entry.time} ms before the entry before it"))
+        self.signs += self.self_checks.feed(index, entry)
         self.last_time = max(self.last_time, entry.time)
         if isinstance(entry, HandEntry):
             return findings + self._at_table(placed, entry)
@@ -179,12 +241,14 @@ class Monitor:
                     if entry.old != self.key.public_key:
                         return [Finding(Check.KEY, placed.index, "the old key is not the log's key")]
                     entry.verify(self.origin)
-                    self.key = NoteKey(self.origin, entry.new)
+                    self.old_key, self.key, self.key_since = self.key, NoteKey(self.origin, entry.new), entry.time
                 case AuditEntry():
                     if entry.last >= placed.index:
                         return [Finding(Check.VERDICT, placed.index, "it covers entries that were not there yet")]
                     entry.verify()
                     self.outcomes[f"audit {entry.verdict}"] += 1
+                    if entry.verdict == "fail":
+                        return [Finding(Check.VERDICT, placed.index, "an auditor says that the log fails")]
                 case IntegrityEntry():
                     self.outcomes[f"{entry.kind} integrity check {entry.results[1]}"] += 1
         except ProofError as error:
@@ -210,8 +274,7 @@ class Monitor:
             case ReserveEntry():
                 return findings + self._reserved(table, placed, entry)
             case PromiseEntry():
-                seqs = range(entry.first, entry.first + len(entry.promises))
-                return findings + [each for seq in seqs for each in self._step(table, placed, seq)]
+                return findings + [each for seq in _seqs_of(entry) for each in self._step(table, placed, seq)]
             case SealEntry() | DrawEntry():
                 return findings + self._in_order(table, placed, entry.seq) + self._step(table, placed, entry.seq)
             case CloseEntry():
@@ -222,11 +285,13 @@ class Monitor:
         if entry.first != table.last_reserved + 1:
             text = f"reserved from {entry.first} where {table.last_reserved + 1} is next"
             findings.append(Finding(Check.SEQUENCE, placed.index, text, entry.table, entry.first))
-        if len(set(entry.commitments)) != len(entry.commitments):
+        unclosed = [hand.commitment for hand in table.hands.values()]
+        if len({*unclosed, *entry.commitments}) < len(unclosed) + len(entry.commitments):
             findings.append(Finding(Check.SEQUENCE, placed.index, "one commitment for two hands", entry.table))
-        for seq in range(max(entry.first, table.last_reserved + 1), entry.first + len(entry.commitments)):
-            table.hands[seq] = ProvenHand(self.origin, table.placed, placed, seq)
-            table.last_reserved = seq
+        for seq in _seqs_of(entry):
+            if seq > table.last_reserved:
+                table.hands[seq] = ProvenHand(self.origin, table.placed, placed, seq)
+                table.last_reserved = seq
         return findings
 
     def _in_order(self, table: _Table, placed: Placed, seq: int) -> list[Finding]:
@@ -245,12 +310,12 @@ class Monitor:
         if hand is None:
             state = "closed" if seq <= table.last_closed else "not reserved"
             return [Finding(Check.STEP, placed.index, f"the hand is {state}", *where)]
-        if where in self._spoilt:
+        if seq in table.spoilt:
             return []
         try:
             hand.taken(placed)
         except (Unproven, MalformedError, StreamExhaustedError) as error:
-            self._spoilt.add(where)
+            table.spoilt.add(seq)
             return [Finding(_CHECK_OF.get(type(error), Check.MEMBERS), placed.index, str(error), *where)]
         return []
 
@@ -264,9 +329,17 @@ class Monitor:
         else:
             findings = []
         findings += self._step(table, placed, seq)
-        if table.hands.pop(seq, None):
+        hand = table.hands.pop(seq, None)
+        if hand:
             self.outcomes[f"hand {entry.outcome}"] += 1
-        self._spoilt.discard((entry.table, seq))
+            if hand.promise_entry or hand.shuffles or hand.draw:
+                table.at_stake += 1
+                table.given_up += entry.outcome != "complete"
+        if hand and hand.close and self._examiner:
+            examined = self._examiner.examine(hand)
+            self.outcomes[f"hand {examined.outcome}"] += 1
+            findings += [Finding(check, placed.index, text, entry.table, seq) for check, text in examined.faults]
+        table.spoilt.discard(seq)
         if seq > table.last_closed:
             table.last_closed, table.last_closed_ms = seq, entry.time
         return findings
@@ -288,3 +361,76 @@ class Monitor:
             for unclosed in self.unclosed()
             if unclosed.expires_ms + OVERDUE_GRACE_MS < self.last_time
         ]
+
+    def given_up(self, limit: AbortLimit, listed: int) -> tuple[list[GivenUp], list[Finding]]:
+        """Return the ``listed`` tables that gave up most, and a finding for each that exceeds ``limit``.
+
+        A hand counts once somebody promised a seed for it, or it was sealed or drawn: before that, nobody but the
+        service had a part in it. Each table is tested, and the log as a whole.
+        """
+        at_stake = [table for table in self._tables.values() if table.at_stake]
+        tests = len(at_stake) + 1
+        rows = [
+            GivenUp(each.terms.table, each.at_stake, each.given_up, limit.exceeded(each.given_up, each.at_stake, tests))
+            for each in at_stake
+        ]
+        findings = [
+            Finding(Check.ABORTS, self.size - 1, _too_many(row.given_up, row.closed, row.p_value, limit), row.table)
+            for row in rows
+            if row.p_value is not None
+        ]
+        given_up, closed = sum(row.given_up for row in rows), sum(row.closed for row in rows)
+        p_value = limit.exceeded(given_up, closed, tests) if rows else None
+        if p_value is not None:
+            text = _too_many(given_up, closed, p_value, limit)
+            findings.append(Finding(Check.ABORTS, self.size - 1, f"at all tables together {text}"))
+        rows.sort(key=lambda row: (1.0 if row.p_value is None else row.p_value, -row.given_up, row.table))
+        return rows[:listed], findings
+
+
+def _too_many(given_up: int, closed: int, p_value: float, limit: AbortLimit) -> str:
+    return f"{given_up} of {closed} hands were given up; at a rate of {limit.rate:.2%} so many have p = {p_value:.2g}"
+
+
+def peaks_of(size: int, edge: Sequence[bytes]) -> list[bytes]:
+    """Return the peaks of a tree of ``size`` leaves, the largest first, from its partial tiles, leaves first."""
+    peaks = []
+    for level in reversed(range(len(edge))):
+        hashes = [edge[level][i : i + HASH_BYTES] for i in range(0, len(edge[level]), HASH_BYTES)]
+        for bit in reversed(range(8)):
+            if size >> 8 * level >> bit & 1:
+                peaks.append(root_of(hashes[: 1 << bit]))
+                hashes = hashes[1 << bit :]
+    return peaks
+
+
+def _entries_of(hand: ProvenHand) -> list[Placed]:
+    """Return what was taken in of an unclosed hand."""
+    return [
+        hand.reserve_entry,
+        *([hand.promise_entry] if hand.promise_entry else ()),
+        *(each.logged for each in hand.shuffles),
+        *([hand.draw.logged] if hand.draw else ()),
+    ]
+
+
+def _seqs_of(entry: Entry) -> range:
+    """Return which hands of its table an entry is about."""
+    match entry:
+        case ReserveEntry():
+            return range(entry.first, entry.first + len(entry.commitments))
+        case PromiseEntry():
+            return range(entry.first, entry.first + len(entry.promises))
+        case SealEntry() | DrawEntry() | CloseEntry():
+            return range(entry.seq, entry.seq + 1)
+        case _:
+            return range(0)
+
+
+def _saved(placed: Placed) -> SavedEntry:
+    return SavedEntry(index=placed.index, entry=placed.raw.decode("ascii"))
+
+
+def _restored(saved: SavedEntry) -> Placed:
+    raw = saved.entry.encode("ascii")
+    return Placed(saved.index, raw, parse_entry(raw), leaf_hash(raw))

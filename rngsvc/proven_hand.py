@@ -438,8 +438,11 @@ class ProvenHand:
         rederive(entry.seed, self.shuffles, self.draw)
 
 
-def rederive(seed: bytes, shuffles: Sequence[Shuffle], draw: Draw | None) -> None:
-    """Check that a hand's shuffles and numbers are what its ``seed`` gives (steps 4, 5, 9); RevealMismatch if not."""
+def rederive(seed: bytes, shuffles: Sequence[Shuffle], draw: Draw | None) -> list[list[int]]:
+    """Check that a hand's shuffles and numbers are what its ``seed`` gives (steps 4, 5, 9); RevealMismatch if not.
+
+    Return the shuffles' items by place.
+    """
     orders: list[list[int]] = []
     for each in shuffles:
         items = [orders[j][p] for j, p in each.inputs] if each.k else list(range(each.n))
@@ -455,6 +458,7 @@ def rederive(seed: bytes, shuffles: Sequence[Shuffle], draw: Draw | None) -> Non
         values = draw_numbers(seed, entry.hc, draw.purpose, draw.modulus, len(draw.values))
         if tuple(values) != draw.values:
             raise RevealMismatch("the revealed seed does not give the drawn numbers")
+    return orders
 
 
 def _event_of(entry: Entry) -> Event:

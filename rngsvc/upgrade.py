@@ -3,12 +3,12 @@
 from dataclasses import replace
 from functools import cache
 
-from rngsvc.audit import SourceUnreadable, TilesUrl
+from rngsvc.audit import TilesUrl
 from rngsvc.protocol.checkpoint import Checkpoint
 from rngsvc.protocol.merkle import InclusionProver
 from rngsvc.protocol.receipt import Receipt
 from rngsvc.protocol.signed_note import SignedNote
-from rngsvc.protocol.tiles import Tile, nodes_from_tiles
+from rngsvc.protocol.tiles import nodes_from_tiles
 from rngsvc.protocol.tlog_proof import TlogProof
 
 
@@ -24,15 +24,7 @@ def upgrade(receipt: Receipt, source: TilesUrl) -> Receipt:
     """
     note = source.cosigned_checkpoint()
     checkpoint = Checkpoint.parse(SignedNote.parse(note).text)
-
-    @cache
-    def read(tile: Tile) -> bytes:
-        hashes = source.hashes(tile)
-        if hashes is None:
-            raise SourceUnreadable(f"{tile.path} is missing")
-        return hashes
-
-    prover = InclusionProver(checkpoint.size, nodes_from_tiles(checkpoint.size, read))
+    prover = InclusionProver(checkpoint.size, nodes_from_tiles(checkpoint.size, cache(source.hashes)))
     entries = []
     for logged in receipt.entries:
         index = TlogProof.parse(logged.proof).index

@@ -33,7 +33,7 @@ class TilesLog:
         self._log = TrustedLog([key])
         self._newest = self._log.checkpoint(source.checkpoint())
         self._bundle = lru_cache(2)(self._read_bundle)
-        self._node = nodes_from_tiles(self._newest.size, lru_cache(_CACHED_TILES)(self._read_tile))
+        self._node = nodes_from_tiles(self._newest.size, lru_cache(_CACHED_TILES)(source.hashes))
         self._prover = InclusionProver(self._newest.size, self._node)
         if self._prover.root != self._newest.root:
             raise InclusionUnproven("the tiles do not give the signed root")
@@ -81,9 +81,3 @@ class TilesLog:
         if len(entries) != tile.width:
             raise SourceUnreadable(f"{tile.path}: has {len(entries)} entries, not {tile.width}")
         return entries
-
-    def _read_tile(self, tile: Tile) -> bytes:
-        hashes = self._source.hashes(tile)
-        if hashes is None:
-            raise SourceUnreadable(f"{tile.path}: is not kept here")
-        return hashes

@@ -48,8 +48,12 @@ def connect(
     tls_certificate: Path | None,
     tls_key: Path | None,
     timeout_s: float,
+    known_checkpoint: str | None = None,
 ) -> SyncClient:
-    """Return a client; UsageError if the options do not go together."""
+    """Return a client; UsageError if the options do not go together.
+
+    With a ``known_checkpoint`` the service must show a log that continues it.
+    """
     files = (tls_server_ca, tls_certificate, tls_key)
     credentials = None
     if any(files):
@@ -57,7 +61,13 @@ def connect(
             raise click.UsageError("--tls-server-ca, --tls-certificate and --tls-key go together")
         credentials = Credentials(tls_server_ca, tls_certificate, tls_key)
     try:
-        return SyncClient.connect(target, log_key=log_key.vkey, credentials=credentials, timeout_s=timeout_s)
+        return SyncClient.connect(
+            target,
+            log_key=log_key.vkey,
+            credentials=credentials,
+            timeout_s=timeout_s,
+            known_checkpoint=known_checkpoint,
+        )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
 

@@ -7,7 +7,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from rngsvc.audit import SourceUnreadable, TilesFolder, audit
+from rngsvc.audit import Audit, SourceUnreadable, TilesFolder
 from rngsvc.client import SyncClient, TilesLog
 from rngsvc.client.errors import CheckpointRejected, InclusionUnproven
 from rngsvc.commands.exit_codes import ExitCode
@@ -93,7 +93,7 @@ def write_log(folder: Path, size: int, signer: tuple[NoteKey, SigningKey]) -> No
 def test_a_log_of_any_size_passes(tmp_path: Path, signer: tuple[NoteKey, SigningKey], size: int) -> None:
     write_log(tmp_path, size, signer)
     seen: list[tuple[int, int]] = []
-    audited = audit(TilesFolder(tmp_path), signer[0], lambda done, total: seen.append((done, total)))
+    audited = Audit(signer[0], progress=lambda done, total: seen.append((done, total))).run(TilesFolder(tmp_path))
     assert audited.passed
     assert seen[-1] == (size, size)
 
@@ -162,8 +162,8 @@ def test_a_full_tile_stands_for_the_partial_one_that_it_replaced(
     write_log(tmp_path, 600, signer)
     (tmp_path / "checkpoint").write_bytes(checkpoint)
     (tmp_path / "tile/1/000.p/1").write_bytes((tmp_path / "tile/1/000.p/2").read_bytes()[:32])
-    assert audit(TilesFolder(tmp_path), signer[0]).checkpoint.size == 300
-    assert audit(TilesFolder(tmp_path), signer[0]).passed
+    assert Audit(signer[0]).run(TilesFolder(tmp_path)).checkpoint.size == 300
+    assert Audit(signer[0]).run(TilesFolder(tmp_path)).passed
 
 
 def test_the_wrong_key_does_not_pass(own_service: RunningService) -> None:
@@ -248,4 +248,4 @@ def test_an_audit_needs_every_entry(tmp_path: Path, signer: tuple[NoteKey, Signi
     write_log(tmp_path, 300, signer)
     (tmp_path / "tile/entries/001.p/44").write_bytes(encode_bundle([b"{}"] * 43))
     with pytest.raises(SourceUnreadable, match="has 43 entries, not 44"):
-        audit(TilesFolder(tmp_path), signer[0])
+        Audit(signer[0]).run(TilesFolder(tmp_path))
