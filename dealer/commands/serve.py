@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import click
 import grpc
+import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -95,8 +97,22 @@ async def _ephemeral(flags: dict[str, str | None]) -> int:
             return await _serve(settings, shown)
 
 
+def _log_to_stderr() -> None:
+    """Write one JSON line an event to stderr; stdout is for the address."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
 async def _serve(settings: Settings, shown: dict[str, str]) -> int:
     """Serve until told to stop; return the exit code."""
+    _log_to_stderr()
     token_key = read_token_key(settings.token_key)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()

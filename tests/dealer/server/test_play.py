@@ -54,6 +54,19 @@ async def check_histories(players: list[world.Player], hands: list[int]) -> None
             seen = {(each["k"], each["p"]): each["item"] for each in written["receipt"]["openings"]}
             for (at, k, p), item in player.items.items():
                 assert at != hand or seen[k, p] == item
+            assert_folded_hands_stay_down(written, player.name)
+
+
+def assert_folded_hands_stay_down(written: dict[str, Any], reader: str) -> None:
+    """CC-15: a player's history has his own cards and hands that reached the showdown, nobody else's down cards."""
+    own = {each["seat"] for each in written["seats"] if each["name"] == reader}
+    seats = {each["seat"] for each in written["seats"]}
+    folded = {event["seat"] for event in written["events"] if event["event"] == "acted" and event["act"] == "fold"}
+    shown = {event["seat"] for event in written["events"] if event["event"] == "shown"}
+    uncalled = seats - folded if len(seats - folded) == 1 else set()
+    for event in written["events"]:
+        if event["event"] == "dealt" and event["face"] == "down" and event["seat"] in (folded | uncalled) - own - shown:
+            assert "item" not in event["cards"][0]
 
 
 @pytest.mark.parametrize("game", sorted(GAMES))
@@ -207,6 +220,21 @@ def test_a_shuffle_service_that_is_away_for_a_while_delays_the_hand_and_all_see_
 
     with world.shuffle_service() as (process, ready), world.house(tmp_path, ready) as house:
         asyncio.run(story(house, process))
+
+
+def test_who_promises_and_does_not_reveal_is_listed_absent_and_the_hand_goes_on(house: world.House) -> None:
+    async def story() -> None:
+        players = await world.seated(house, "limit_stud", NAMES[:3])
+        players[1].reveals = False
+        await world.play_hands(players, 2)
+        hands = await settled(players)
+        details = [
+            verify(await players[0].history(hand), house.log_key).require().step("contributions").detail
+            for hand in hands
+        ]
+        assert any("1 absent" in detail for detail in details), details
+
+    asyncio.run(story())
 
 
 def test_a_seed_that_comes_too_late_or_is_another_is_refused(house: world.House) -> None:

@@ -153,3 +153,12 @@ def test_replay_compares_recorded_hands(tmp_path: Path) -> None:
     assert dealer("replay", str(changed)).returncode == 1
     changed.write_text("{}")
     assert dealer("replay", str(changed)).returncode == 3
+
+
+def test_the_page_has_every_call_and_every_setting() -> None:
+    from dealer.v1 import table_pb2
+
+    page = (Path(__file__).parents[3] / "docs" / "card-room.md").read_text()
+    (service,) = table_pb2.DESCRIPTOR.services_by_name.values()
+    for name in [*SETTINGS, *(method.name for method in service.methods)]:
+        assert f"`{name}`" in page, name

@@ -139,6 +139,7 @@ class Player:
         self.name = name
         self.table = table
         self.rules = GAMES[game]
+        self.reveals = True
         self.buy_in = self.rules.stakes[0].buy_in
         self.rng = random.Random(seed)
         self.seen: list[table_pb2.WatchResponse] = []
@@ -204,7 +205,7 @@ class Player:
                 await room.PromiseSeed(table_pb2.PromiseSeedRequest(table=self.table, hand=hand, promise=own.promise))
         # Who came too late with his promise does not find it in the log, and has nothing to reveal.
         logged = current and hand in self.own_seeds and self.own_seeds[hand].promise.hex() in self._receipt
-        if state.phase == table_pb2.PHASE_REVEALS and logged and self._first("reveal", hand):
+        if state.phase == table_pb2.PHASE_REVEALS and logged and self.reveals and self._first("reveal", hand):
             seed = self.own_seeds[hand].reveal(self._receipt.encode())
             with contextlib.suppress(grpc.aio.AioRpcError):
                 await room.RevealSeed(table_pb2.RevealSeedRequest(table=self.table, hand=hand, seed=seed))
