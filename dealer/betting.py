@@ -40,6 +40,7 @@ class Betting:
     sizes: tuple[int, ...]
     bets_made: int
     capped: bool
+    offers: dict[int, tuple[Choice, ...]]
     aggressor: int | None
     completing: bool
 
@@ -63,15 +64,15 @@ class Betting:
         # What a bet or raise adds to ``full``; without a limit one number, the least raise.
         self.sizes = ()
         self.capped = False
+        # What everyone who has put in so much on this street is offered, if he is not short of chips; see `choices`.
+        self.offers = {}
         self.aggressor = None
         # Third street until somebody has bet in full: raises complete the bring-in.
         self.completing = False
 
     def copy(self) -> "Betting":
         """Return an independent copy."""
-        new = object.__new__(Betting)
-        new.__dict__.update(self.__dict__)
-        new.stacks = self.stacks.copy()
+        new = Betting(self.rules, self.stakes, self.stacks)
         new.bets = self.bets.copy()
         new.paid = self.paid.copy()
         new.dead = self.dead.copy()
@@ -79,6 +80,13 @@ class Betting:
         new.active = self.active.copy()
         new.turns = self.turns.copy()
         new.may_raise = self.may_raise.copy()
+        new.level = self.level
+        new.full = self.full
+        new.sizes = self.sizes
+        new.bets_made = self.bets_made
+        new.capped = self.capped
+        new.aggressor = self.aggressor
+        new.completing = self.completing
         return new
 
     # --- who and how much
@@ -122,10 +130,14 @@ class Betting:
         if stack <= amount:
             self.stacks[i] = 0
             if stack:
-                self.active.remove(i)
+                self._leaves_play(i)
             return stack
         self.stacks[i] = stack - amount
         return amount
+
+    def _leaves_play(self, i: int) -> None:
+        self.active.remove(i)
+        self.offers = {}
 
     # --- a round
 
@@ -154,6 +166,7 @@ class Betting:
         self.aggressor = None
         self.turns = self._clockwise_from(first)
         self.may_raise = [True] * len(self.stacks)
+        self.offers = {}
 
     def _clockwise_from(self, first: int) -> list[int]:
         active = self.active
@@ -177,10 +190,18 @@ class Betting:
     def choices(self, i: int) -> tuple[Choice, ...]:
         """Return what the player whose turn it is may do (fold is legal when a check is free, AL-14)."""
         bet = self.bets[i]
+        # In fixed limit all who can pay for the largest raise and have the right to it are offered the same.
+        deep = self.fixed_limit and bet + self.stacks[i] >= self.full + self.sizes[-1] and self.may_raise[i]
+        if deep and bet in self.offers:
+            return self.offers[bet]
         if bet >= self.level:
-            return (FOLD, CHECK, *self.raises(i))
-        adds = min(self.owed(i), self.stacks[i])
-        return (FOLD, Choice(Act.CALL, bet + adds, bet + adds, adds), *self.raises(i))
+            offer = (FOLD, CHECK, *self.raises(i))
+        else:
+            adds = min(self.owed(i), self.stacks[i])
+            offer = (FOLD, Choice(Act.CALL, bet + adds, bet + adds, adds), *self.raises(i))
+        if deep:
+            self.offers[bet] = offer
+        return offer
 
     def raises(self, i: int) -> tuple[Choice, ...]:
         """Return the bets, raises or completions open to the player, in fixed limit one for each size."""
@@ -227,19 +248,19 @@ class Betting:
     def fold(self, i: int) -> None:
         """Give up the hand; what was paid stays."""
         self.inside.remove(i)
-        self.active.remove(i)
+        self._leaves_play(i)
         if i in self.turns:
             self.turns.remove(i)
 
     def check(self, i: int) -> None:
         """Pass the action on; who has checked may raise later (CC-8)."""
-        self.turns.remove(i)
+        del self.turns[0]
         self.may_raise[i] = False
 
     def call(self, i: int) -> int:
         """Match the level, all-in if need be. Return the chips added."""
         adds = self.post_live(i, self.owed(i))
-        self.turns.remove(i)
+        del self.turns[0]
         self.may_raise[i] = False
         return adds
 
@@ -247,7 +268,8 @@ class Betting:
         """Post the bring-in, which ends its owner's action unless somebody completes (CC-4). Return the chips."""
         adds = self.post_live(i, self.stakes.bring_in)
         self._set_bring_in_level(self._forced_level(self.stakes.bring_in, adds))
-        self.turns.remove(i)
+        del self.turns[0]
+        self.offers = {}
         self.may_raise[i] = self.rules.bring_in_has_option
         if self.rules.bring_in_has_option and i in self.active:
             self.turns.append(i)
@@ -267,6 +289,7 @@ class Betting:
         above_level = to - self.level
         adds = self.post_live(i, to - self.bets[i])
         self.level = to
+        self.offers = {}
         self.aggressor = i
         self.may_raise[i] = False
         if self._counts(rise):
@@ -314,7 +337,7 @@ class Betting:
 
     def protect(self, i: int) -> None:
         """Treat the player as all-in for what he has put in, his stack kept out of play (P7-8)."""
-        self.active.remove(i)
+        self._leaves_play(i)
         if i in self.turns:
             self.turns.remove(i)
 

@@ -70,7 +70,7 @@ def start(
         allowed = f"{rules.fewest_players}..{rules.most_players}"
         raise ValueError(f"stacks: {players} players, {rules.title} is dealt to {allowed}")
     ordered = sorted(stacks, key=lambda pair: (pair[0] <= button, pair[0]))
-    hand = object.__new__(Hand)
+    hand = Hand()
     hand.rules = rules
     hand.stakes = stakes
     hand.button = button
@@ -134,21 +134,22 @@ def reshuffled(hand: Hand) -> Hand:
 def act(hand: Hand, action: Action) -> None:
     """Carry out a player's act in place, or raise `IllegalAction`, which changes nothing (AL-7)."""
     need = hand.awaits
-    if not isinstance(need, NeedAction) or need.seat != action.seat:
+    seat, kind, _, cards = action
+    if not isinstance(need, NeedAction) or need.seat != seat:
         _fold_out_of_turn(hand, action)
         return
-    i = hand.position[action.seat]
-    if action.act is Act.DISCARD:
+    i = hand.position[seat]
+    if kind is Act.DISCARD:
         _check_discard(hand, i, action)
-    elif action.cards:
+    elif cards:
         raise _illegal(hand, action, "cards are named for a discard only")
     to = _total(hand, need, action)
     if need.street == SHOWDOWN:
-        _show_or_muck(hand, action.act)
+        _show_or_muck(hand, kind)
     elif need.street == draw.DRAW:
-        _discard(hand, i, action.cards)
+        _discard(hand, i, cards)
     else:
-        _act(hand, i, action.act, to)
+        _act(hand, i, kind, to)
 
 
 def deal(hand: Hand, cards: Sequence[int]) -> None:
@@ -234,19 +235,20 @@ def void(hand: Hand, reason: str) -> Hand:
 def _total(hand: Hand, need: NeedAction, action: Action) -> int:
     """Return the total that the act makes, taken from the only choice if the action does not say."""
     _, act, to, _ = action
-    offered = [choice for choice in need.choices if choice[0] is act]
-    if not offered:
+    only = -1
+    for kind, lowest, highest, _ in need.choices:
+        if kind is act:
+            if to is not None:
+                if lowest <= to <= highest:
+                    return to
+            elif act is not Act.DISCARD and (only >= 0 or lowest != highest):
+                raise _illegal(hand, action, "the total on this street must be said")
+            only = lowest
+    if only < 0:
         raise _illegal(hand, action, "that is not possible now")
-    _, lowest, highest, _ = offered[0]
-    if act is Act.DISCARD:
-        return 0
-    if to is None:
-        if len(offered) > 1 or lowest != highest:
-            raise _illegal(hand, action, "the total on this street must be said")
-        return lowest
-    if not any(choice.lowest <= to <= choice.highest for choice in offered):
+    if to is not None:
         raise _illegal(hand, action, "the total is out of bounds")
-    return to
+    return only
 
 
 def _check_discard(hand: Hand, i: int, action: Action) -> None:
@@ -474,14 +476,18 @@ def _act(hand: Hand, i: int, act: Act, to: int) -> None:
 
 def _record_act(hand: Hand, i: int, act: Act, adds: int) -> None:
     betting = hand.betting
-    all_in = adds > 0 and betting.stacks[i] == 0
-    hand.record_chips(Acted(hand.streets[hand.street].name, hand.seats[i], act, adds, betting.bets[i], all_in))
+    street = hand.streets[hand.street].name
+    if adds:
+        all_in = betting.stacks[i] == 0
+        hand.record_chips(Acted(street, hand.seats[i], act, adds, betting.bets[i], all_in))
+    else:
+        hand.record(Acted(street, hand.seats[i], act, 0, betting.bets[i], False))
 
 
 def _fold(hand: Hand, i: int) -> None:
     hand.betting.fold(i)
     if hand.street == stud.FOURTH and not hand.rules.open_pair_outlives_fold and len(hand.betting.sizes) > 1:
-        hand.betting.sizes = _stud_bet_sizes(hand)
+        hand.betting.sizes = _stud_bet_sizes(hand)  # the fold has just withdrawn all offers
     _record_act(hand, i, Act.FOLD, 0)
 
 

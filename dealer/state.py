@@ -150,11 +150,38 @@ class Hand:
 
     def copy(self) -> "Hand":
         """Return an independent copy."""
-        new = object.__new__(Hand)
-        new.__dict__.update(self.__dict__)
+        # Written out, since a compiled class has no dictionary to copy.
+        new = Hand()
+        new.rules = self.rules
+        new.stakes = self.stakes
+        new.seats = self.seats
+        new.position = self.position
+        new.chips = self.chips
+        new.start_stacks = self.start_stacks
+        new.deck_size = self.deck_size
+        new.button = self.button
+        new.posts = self.posts
+        new.big_blinds = self.big_blinds
+        new.streets = self.streets
+        new.street = self.street
         new.betting = self.betting.copy()
+        new.stub = self.stub
+        new.burns = self.burns
+        new.where = self.where
         new.down = self.down.copy()
         new.up = self.up.copy()
+        new.community = self.community
+        new.discards = self.discards
+        new.draws_left = self.draws_left
+        new.to_draw = self.to_draw
+        new.bring_in_due = self.bring_in_due
+        new.low_card = self.low_card
+        new.first_to_act = self.first_to_act
+        new.kept_folds = self.kept_folds
+        new.may_muck = self.may_muck
+        new.settlement = self.settlement
+        new.in_payment = self.in_payment
+        new.awaits = self.awaits
         new.events = self.events.copy()
         return new
 

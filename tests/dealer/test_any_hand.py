@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dealer.actions import Act, Action, Choice, IllegalAction
+from dealer.betting import Betting
 from dealer.events import CommunityCard, FoldKept, Protected, Reshuffled
 from dealer.hand import WrongCards, act, apply, legal_actions, reshuffled, start, supply, time_out
 from dealer.history import Reader, history, replay
@@ -132,11 +133,36 @@ def any_action(hand: Hand, rng: random.Random) -> Action:
     return Action(seat, kind, to, cards)
 
 
+def attributes(thing: Hand | Betting) -> list[str]:
+    """Names of all that an object holds, which its compiled twin lists elsewhere than in a dictionary."""
+    return sorted(getattr(thing, "__mypyc_attrs__", None) or vars(thing))
+
+
 def everything_in(hand: Hand) -> dict[str, object]:
     """All that a hand holds, copied deep enough to notice any change."""
-    plain = {name: value.copy() if isinstance(value, list | dict) else value for name, value in vars(hand).items()}
-    betting = {name: value.copy() if isinstance(value, list) else value for name, value in vars(hand.betting).items()}
-    return {**plain, "betting": betting}
+    found: dict[str, object] = {}
+    for thing in (hand, hand.betting):
+        for name in attributes(thing):
+            value = getattr(thing, name)
+            if not isinstance(value, Betting):
+                found[f"{type(thing).__name__}.{name}"] = value.copy() if isinstance(value, list | dict) else value
+    return found
+
+
+def test_a_copy_has_everything_and_shares_nothing_that_changes() -> None:
+    rng = random.Random(8)
+    for rules in RULES:
+        hand = any_start(rules, rng)
+        shoe = Shoe(rng, deck_size=hand.deck_size)
+        while not hand.over:
+            again = hand.copy()
+            assert attributes(again) == attributes(hand)
+            assert attributes(again.betting) == attributes(hand.betting)
+            changed = {name for name in attributes(hand) if isinstance(getattr(hand, name), list)}
+            assert not [name for name in changed if getattr(again, name) is getattr(hand, name)]
+            before = everything_in(hand)
+            hand = any_step(hand, shoe, rng)
+            assert {**everything_in(again), "Betting.offers": None} == {**before, "Betting.offers": None}
 
 
 def same_as_listed(hand: Hand, action: Action) -> bool:
