@@ -695,15 +695,18 @@ export function parseEntry(raw) {
 
 // --- Signed notes, checkpoints, proofs (C2SP) ---
 
-/** Return `{ name, publicKey, keyId }` of a verifier key text; MalformedError if it is no Ed25519 one. */
-export async function parseVkey(vkey) {
+const LOG = "01"; // the type of a log's signature, and of its key
+const COSIGNER = "04"; // that of a witness's
+
+/** Return `{ name, publicKey, keyId }` of a verifier key text; MalformedError if it is no Ed25519 one of this type. */
+export async function parseVkey(vkey, type = LOG) {
   const [, name, keyId, encoded] = /^([^+]*)\+([^+]*)\+(.*)$/s.exec(vkey) ?? [];
   if (name === undefined) throw new MalformedError("vkey", "must be name+id+key");
   const typed = fromBase64(encoded, "vkey");
-  if (typed.length !== 66 || !typed.startsWith("01")) {
-    throw new MalformedError("vkey", "must hold an Ed25519 key (type 01)");
+  if (typed.length !== 66 || !typed.startsWith(type)) {
+    throw new MalformedError("vkey", `must hold an Ed25519 key (type ${type})`);
   }
-  const key = await noteKey(keyName(name, "name"), typed.slice(2));
+  const key = await noteKey(keyName(name, "name"), typed.slice(2), type);
   if (key.keyId !== keyId) throw new MalformedError("vkey", "must carry the id of its own key");
   return key;
 }
@@ -711,8 +714,8 @@ export async function parseVkey(vkey) {
 /** Return the SHA-256 of a verifier key text, by which people compare keys. */
 export const fingerprint = (vkey) => sha256(utf8(vkey));
 
-async function noteKey(name, publicKey) {
-  return { name, publicKey, keyId: (await sha256(utf8(name) + "0a01" + publicKey)).slice(0, 8) };
+async function noteKey(name, publicKey, type = LOG) {
+  return { name, publicKey, keyId: (await sha256(utf8(name) + "0a" + type + publicKey)).slice(0, 8) };
 }
 
 /** Read a signed note strictly: `{ text, signatures: [{ name, keyId, signature }] }`; nothing is verified yet. */
@@ -756,6 +759,20 @@ async function checkSignature(note, key) {
   if (!mine.length) throw new ProofError("no known key has signed the note");
 }
 
+/** Whether `key` cosigned the parsed `note` (C2SP tlog-cosignature); ProofError if it did wrongly. */
+async function isCosignedBy(note, key) {
+  const mine = note.signatures.filter((each) => each.name === key.name && each.keyId === key.keyId);
+  for (const { signature } of mine) {
+    const time = BigInt(`0x${signature.slice(0, 16)}`);
+    if (signature.length !== 144 || time === 0n || time >= 2n ** 63n) {
+      throw new ProofError(`the cosignature of ${key.name} is not a time and an Ed25519 signature`);
+    }
+    const message = utf8(`cosignature/v1\ntime ${time}\n${note.text}`);
+    await verifyEd25519(key.publicKey, signature.slice(16), message, `the cosignature of ${key.name}`);
+  }
+  return mine.length > 0;
+}
+
 /** Read the three lines of a checkpoint. */
 export function parseCheckpoint(lines) {
   const [origin, size, root, end, ...more] = lines.split("\n");
@@ -785,6 +802,80 @@ export function parseTlogProof(proof) {
     if (each.length !== 64) throw new MalformedError(`proof.hashes[${i}]`, "must be 32 bytes");
   }
   return { index, hashes, checkpoint: proof.slice(blank + 2) };
+}
+
+// --- Which cosignatures make a checkpoint good (C2SP tlog-policy) ---
+
+/** Read a policy file: `{ witnesses, groups, quorum }`, Maps by name; MalformedError names the line that is wrong. */
+export async function parsePolicy(file) {
+  const bytes = toBytes(utf8(file));
+  if (bytes.some((byte) => (byte < 0x20 && byte !== 0x09 && byte !== 0x0a) || byte === 0x7f)) {
+    throw new MalformedError("policy", "must have no control characters but tab and line break");
+  }
+  const policy = { logs: new Set(), witnesses: new Map(), groups: new Map(), quorum: null, members: new Set() };
+  for (const [i, line] of Array.from(bytes, (byte) => String.fromCharCode(byte)).join("").split("\n").entries()) {
+    const items = line.split(/[ \t]+/).filter(Boolean);
+    if (items.length && !items[0].startsWith("#")) await readPolicyLine(policy, `policy line ${i + 1}`, items);
+  }
+  if (policy.quorum === null) throw new MalformedError("policy", "must have a quorum line");
+  return policy;
+}
+
+async function readPolicyLine(policy, where, [word, ...items]) {
+  const { logs, witnesses, groups, members } = policy;
+  const isDefined = (name) => witnesses.has(name) || groups.has(name);
+  const checkNew = (name) => {
+    if (name === "none" || isDefined(name)) throw new MalformedError(where, `must not define ${name} again`);
+  };
+  if (word === "log" && items.length >= 1 && items.length <= 2) {
+    const { publicKey } = await parseVkey(items[0]);
+    if (logs.has(publicKey)) throw new MalformedError(where, "must not repeat a log's key");
+    logs.add(publicKey);
+  } else if (word === "witness" && items.length >= 2 && items.length <= 3) {
+    const key = await parseVkey(items[1], COSIGNER);
+    if ([...witnesses.values()].some(({ publicKey }) => publicKey === key.publicKey)) {
+      throw new MalformedError(where, "must not repeat a witness's key");
+    }
+    checkNew(items[0]);
+    witnesses.set(items[0], key);
+  } else if (word === "group" && items.length >= 3) {
+    const [name, threshold, ...named] = items;
+    checkNew(name);
+    for (const each of named) {
+      if (!isDefined(each)) throw new MalformedError(where, `names ${each}, which is not defined before`);
+      if (members.has(each)) throw new MalformedError(where, `names ${each}, which is a member already`);
+      members.add(each);
+    }
+    const words = new Map([["all", named.length], ["any", 1]]);
+    const needs = words.get(threshold) ?? (/^[1-9][0-9]*$/.test(threshold) ? Number(threshold) : 0);
+    if (needs < 1 || needs > named.length) {
+      throw new MalformedError(where, `must have all, any or a number from 1 to ${named.length}`);
+    }
+    groups.set(name, { needs, named });
+  } else if (word === "quorum" && items.length === 1) {
+    if (policy.quorum !== null) throw new MalformedError(where, "must be the only quorum line");
+    if (items[0] !== "none" && !isDefined(items[0])) {
+      throw new MalformedError(where, `names ${items[0]}, which is not defined before`);
+    }
+    [policy.quorum] = items;
+  } else {
+    throw new MalformedError(where, "must be a log, witness, group or quorum line with its parts");
+  }
+}
+
+/** Return the names of the witnesses that have cosigned the parsed `note`; ProofError if they make no quorum. */
+async function quorumOf({ witnesses, groups, quorum }, note) {
+  const cosigners = new Set();
+  for (const [name, key] of witnesses) if (await isCosignedBy(note, key)) cosigners.add(name);
+  const witnessed = (name) => {
+    const group = groups.get(name);
+    return group ? group.named.filter(witnessed).length >= group.needs : cosigners.has(name);
+  };
+  if (quorum !== "none" && !witnessed(quorum)) {
+    const by = [...cosigners].sort().join(", ") || "nobody known";
+    throw new ProofError(`the checkpoint is cosigned by ${by}, which is not the quorum ${quorum}`);
+  }
+  return cosigners;
 }
 
 // --- Receipts and histories (receipt.md) ---
@@ -996,6 +1087,19 @@ async function checkCheckpoints({ hand, origin, logKey }) {
   }
   const newest = Math.max(...roots.keys());
   return `${count(roots.size, "checkpoint")}, the newest of ${count(newest, "entry", "entries")}`;
+}
+
+async function checkWitnesses({ hand, policy }) {
+  const cosigners = new Set();
+  for (const { index, proof } of hand.logged) {
+    try {
+      for (const name of await quorumOf(policy, parseNote(proof.checkpoint))) cosigners.add(name);
+    } catch (error) {
+      if (error instanceof ProofError) throw new ProofError(`the checkpoint under entry ${index}: ${error.message}`);
+      throw error;
+    }
+  }
+  return `cosigned by ${[...cosigners].sort().join(", ") || "nobody, as the policy allows"}`;
 }
 
 async function checkInclusion({ hand }) {
@@ -1363,15 +1467,17 @@ const CHECKS = [
   ["deadline", "The hand was played and closed within its time.", checkDeadline],
   ["history", "The history's cards are the opened ones, in the order of the shuffles.", checkHistory],
 ];
+const WITNESSES = ["witnesses", "A quorum of independent witnesses has seen the same log.", checkWitnesses];
 
 /**
  * Check a receipt or a dealer's history, offline.
  *
  * `document` is its JSON (string or bytes), `vkey` the log's first verifier key; null leaves the steps that need it
- * not shown. With `now` (ms since 1970) entries from the future are seen. Returns `{ steps, hand, events }`; `hand` is
- * null if the document cannot be read that far. MalformedError if `vkey` is no key; all else stands in the steps.
+ * not shown. With `now` (ms since 1970) entries from the future are seen. With `policy` (from `parsePolicy`) a step
+ * more, "witnesses", asks for its quorum of cosignatures on every checkpoint. Returns `{ steps, hand, events }`; `hand`
+ * is null if the document cannot be read that far. MalformedError if `vkey` is no key; all else stands in the steps.
  */
-export async function verify(document, vkey, now) {
+export async function verify(document, vkey, now, policy) {
   const logKey = vkey === null ? null : await parseVkey(vkey);
   const steps = [];
   const add = ([id, claim], outcome, detail) => steps.push({ id, claim, outcome, detail });
@@ -1397,8 +1503,8 @@ export async function verify(document, vkey, now) {
     return stopped(error);
   }
   add(READING[1], "checked", count(hand.logged.length, "entry", "entries"));
-  const evidence = { hand, events, now, logKey, origin: logKey ? logKey.name : receipt.origin };
-  for (const step of CHECKS) {
+  const evidence = { hand, events, now, logKey, policy, origin: logKey ? logKey.name : receipt.origin };
+  for (const step of policy ? [...CHECKS, WITNESSES] : CHECKS) {
     try {
       add(step, "checked", await step[2](evidence));
     } catch (error) {

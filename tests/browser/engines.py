@@ -40,10 +40,10 @@ class Engine(Protocol):
         """Return its JSON result."""
 
 
-def verify_all(engine: Engine, rows: Sequence[Row]) -> list[Steps]:
-    """Return for each row the steps that the module reports."""
+def verify_all(engine: Engine, rows: Sequence[Row], policy: str = "") -> list[Steps]:
+    """Return for each row the steps that the module reports, under a policy file if there is one."""
     given = [
-        [{"base64": b64encode(document).decode()} if isinstance(document, bytes) else document, key, now]
+        [{"base64": b64encode(document).decode()} if isinstance(document, bytes) else document, key, now, policy]
         for document, key, now in rows
     ]
     reports: list[Steps] = engine.call("verifyAll", given)
@@ -90,8 +90,8 @@ class InChromium:
     def call(self, name: str, argument: object) -> Any:
         """Evaluate it in the page."""
         run = """async ([name, argument]) => {
-            const [rs1, { verifyAll, vectors }] = await Promise.all([import("/rs1.js"), import("/harness.mjs")]);
-            return { verifyAll, ...vectors }[name](rs1, argument);
+            const [rs1, { vectors, ...others }] = await Promise.all([import("/rs1.js"), import("/harness.mjs")]);
+            return { ...others, ...vectors }[name](rs1, argument);
         }"""
         return self._page.evaluate(run, [name, argument])
 

@@ -8,15 +8,23 @@ const hexOfBase64 = (text) =>
   Array.from(atob(text), (each) => each.charCodeAt(0).toString(16).padStart(2, "0")).join("");
 const hexOfText = (text) => Array.from(text, (each) => each.charCodeAt(0).toString(16).padStart(2, "0")).join("");
 
-/** Verify [document, vkey, now] rows; a document is text, or bytes in { base64 }. Returns a list of steps for each. */
+/** Verify [document, vkey, now, policy] rows; a document is text, or bytes in { base64 }. Returns the steps of each. */
 export async function verifyAll(rs1, rows) {
   const reports = [];
-  for (const [document, vkey, now] of rows) {
+  for (const [document, vkey, now, file] of rows) {
+    const policy = file ? await rs1.parsePolicy(file) : undefined;
     const given = document.base64 === undefined ? document : rs1.toBytes(hexOfBase64(document.base64));
-    const { steps } = await rs1.verify(given, vkey, now ?? undefined);
+    const { steps } = await rs1.verify(given, vkey, now ?? undefined, policy);
     reports.push(steps.map(({ id, claim, outcome, detail }) => [id, claim, outcome, detail]));
   }
   return reports;
+}
+
+/** Return why each policy file is refused, "" where it is not. */
+export async function policyErrors(rs1, files) {
+  const errors = [];
+  for (const file of files) errors.push(await rs1.parsePolicy(file).then(() => "", ({ message }) => message));
+  return errors;
 }
 
 async function tally(cases, check) {

@@ -6,8 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from rngsvc.protocol.cosignature import CosignerKey, cosign
 from rngsvc.protocol.entries import KeyEntry
-from rngsvc.protocol.receipt import OwnContribution
+from rngsvc.protocol.errors import MalformedError
+from rngsvc.protocol.policy import Policy
+from rngsvc.protocol.receipt import OwnContribution, Receipt
+from rngsvc.protocol.signed_note import SignedNote
+from rngsvc.protocol.tlog_proof import TlogProof
 from rngsvc.protocol.verify import STEP_IDS, verify
 from tests.browser.engines import Engine, Row, steps_of, verify_all
 from tests.rngsvc.protocol import hands, test_verify
@@ -199,6 +204,88 @@ def test_each_changed_member_gives_the_same_report(engine: Engine, which: int) -
     good = json.loads(document)
     rows: list[Row] = [(json.dumps(changed_members(good, rng)), log.vkey, NOW) for _ in range(scaled(80, 20_000))]
     assert differences(engine, rows) == []
+
+
+# --- Witnesses ---
+
+W1, W2, W3 = (CosignerKey(f"w{number}.example", hands.public_key(number)) for number in (11, 12, 13))
+NAMED = f"witness W1 {W1.vkey} https://w1.example/\nwitness W2 {W2.vkey}\nwitness W3 {W3.vkey}\n"
+POLICIES = [
+    f"{NAMED}quorum none\n",
+    f"# both\n{NAMED}group both all W1 W2\nquorum both\n",
+    f"{NAMED}group two 2 W1 W2 W3\nquorum two",
+    f"{NAMED}group pair all W1 W2\ngroup one any pair W3\nquorum one\n",
+    f"{NAMED}\tquorum\t W3",
+    f"witness W1 {CosignerKey('w1.example', hands.public_key(14)).vkey}\nquorum W1\n",
+]
+NO_POLICIES = [
+    "",
+    "quorum",
+    "quorum none\nquorum none",
+    "quorum W1",
+    "quorum none\x00",
+    "witness W1 nonsense\nquorum none",
+    f"witness W1 {hands.MemoryLog().vkey}\nquorum none",
+    f"log {W1.vkey}\nquorum none",
+    f"log {hands.MemoryLog().vkey}\nlog {hands.MemoryLog().vkey} x\nquorum none",
+    f"log {hands.MemoryLog().vkey} x y\nquorum none",
+    f"{NAMED}witness W4 {W1.vkey}\nquorum none",
+    f"{NAMED}witness none {CosignerKey('x', hands.public_key(15)).vkey}\nquorum none",
+    f"{NAMED}group W1 any W2\nquorum none",
+    f"{NAMED}group g any W2 W9\nquorum none",
+    f"{NAMED}group g any W2 W2\nquorum none",
+    f"{NAMED}group g any\nquorum none",
+    *(f"{NAMED}group g {threshold} W1 W2\nquorum none" for threshold in ("0", "3", "01", "-1", "none", "constructor")),
+    "witness \u00e9 x\nquorum none",
+]
+
+
+def cosigned(receipt: Receipt, **witnesses: CosignerKey) -> Receipt:
+    """Return the receipt with cosignatures on every checkpoint; a witness named `wrong` signs another time."""
+    logged = []
+    for each in receipt.entries:
+        proof = TlogProof.parse(each.proof)
+        note = SignedNote.parse(proof.checkpoint)
+        for how, key in witnesses.items():
+            number = next(number for number in range(11, 14) if hands.public_key(number) == key.public_key)
+            line = cosign(note.text, key, hands.private_key(number).sign, 1_760_000_000)
+            if how == "wrong":
+                line = replace(line, signature=line.signature[:7] + b"\x01" + line.signature[8:])
+            note = SignedNote(note.text, (*note.signatures, line))
+        logged.append(replace(each, proof=replace(proof, checkpoint=note.encode()).encode()))
+    return replace(receipt, entries=tuple(logged))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_cosignatures_are_counted_alike(engine: Engine, policy: str) -> None:
+    hand = LIVES["public"]
+    receipts = [
+        hand.receipt(),
+        cosigned(hand.receipt(), a=W1),
+        cosigned(hand.receipt(), a=W1, b=W2),
+        cosigned(hand.receipt(), a=W2, b=W3),
+        cosigned(hand.receipt(), a=W1, b=W2, wrong=W3),
+        replace(
+            hand.receipt(),
+            entries=(*cosigned(hand.receipt(), a=W1, b=W2, c=W3).entries[:-1], hand.receipt().entries[-1]),
+        ),
+    ]
+    rows: list[Row] = [(each.encode(), hand.log.vkey, NOW) for each in receipts]
+    found = verify_all(engine, rows, policy)
+    expected = [
+        steps_of(verify(document, hand.log.vkey, NOW, policy=Policy.parse(policy.encode()))) for document, *_ in rows
+    ]
+    assert found == expected
+    assert all(steps[-1][0] == "witnesses" for steps in found)
+
+
+def test_a_policy_that_is_none_is_refused_in_the_same_words(engine: Engine) -> None:
+    expected = []
+    for policy in NO_POLICIES:
+        with pytest.raises(MalformedError) as refused:
+            Policy.parse(policy.encode())
+        expected.append(str(refused.value))
+    assert engine.call("policyErrors", [*NO_POLICIES, *POLICIES]) == [*expected, *([""] * len(POLICIES))]
 
 
 # --- What the module does that Python does not ---

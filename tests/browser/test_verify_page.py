@@ -16,6 +16,7 @@ from rngsvc.protocol.verify import STEP_IDS, verify
 from tests.browser.axe import violations
 from tests.browser.dealt import Croupier, Dealt
 from tests.browser.engines import complaints_of
+from tests.browser.test_rs1_agrees import LIVES, W1, W2, cosigned
 from tests.browser.verify_page import VerifyPage
 from tests.rngsvc.conftest import RunningService
 from tests.rngsvc.protocol.hands import HandInLog, MemoryLog
@@ -308,6 +309,29 @@ def test_without_a_key_the_hand_is_not_called_proven(shown: VerifyPage, service:
     shown.page.click("text=Use this key")
     shown.wait_for_verdict()
     assert shown.verdict == "checked"
+
+
+def test_trusted_witnesses_must_have_cosigned_every_checkpoint(shown: VerifyPage) -> None:
+    hand = LIVES["public"]
+    good, bare = cosigned(hand.receipt(), a=W1, b=W2).encode(), hand.receipt().encode()
+    shown.page.fill("#vkey", hand.log.vkey)
+    shown.page.click("text=Use this key")
+    shown.page.click("summary:has-text('Witnesses')")
+    shown.page.fill("#policy", f"witness W1 {W1.vkey}\nquorum nobody\n")
+    shown.page.click("button:text-is('Use it')")
+    shown.page.wait_for_selector("#policy-said:has-text('names nobody, which is not defined before')")
+    shown.page.fill("#policy", f"witness W1 {W1.vkey}\nwitness W2 {W2.vkey}\ngroup both all W1 W2\nquorum both\n")
+    shown.page.click("button:text-is('Use it')")
+    shown.page.wait_for_selector("#policy-said:has-text('2 witnesses, quorum both')")
+    shown.paste(good)
+    assert shown.steps["witnesses"] == ("checked", "cosigned by W1, W2")
+    assert shown.verdict == "checked"
+    shown.open(shown.page.url)
+    shown.page.fill("#vkey", hand.log.vkey)
+    shown.page.click("text=Use this key")
+    shown.paste(bare)
+    assert shown.steps["witnesses"][0] == "failed"
+    assert shown.verdict == "failed"
 
 
 # --- From disk ---

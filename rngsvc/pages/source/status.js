@@ -20,8 +20,8 @@ function board(status) {
     ),
     section("Integrity checks", integrity(status)),
     section("Witnesses", witnesses(status)),
-    section("Hands not closed", table(["Table", "Hand", "State", "Must be closed by", ""], status.hands.open.map(openHand))),
-    section("Hands closed last", table(["Closed", "Table", "Hand", "Outcome", ""], status.hands.closed.map(closedHand))),
+    section("Hands not closed", table(["Table", "Hand", "State", "Must be closed by", "Check"], status.hands.open.map(openHand))),
+    section("Hands closed last", table(["Closed", "Table", "Hand", "Outcome", "Check"], status.hands.closed.map(closedHand))),
   ];
 }
 

@@ -1,15 +1,16 @@
 /* The verify page: takes a document in, has rs1.js check it, and says what came out as a person understands it. */
 
-import { cardLeaf, cardOf, fingerprint, missingCryptography, parseDocument, parseVkey, toBytes, verify } from "../rs1.js";
+import { cardLeaf, cardOf, fingerprint, missingCryptography, parseDocument, parsePolicy, parseVkey, toBytes, verify } from "../rs1.js";
 import { counted, el, the, when } from "./elements.js";
 
 const SERVED = location.protocol !== "file:";
 const PINS = "rs1-log-keys";
+const POLICY = "rs1-witness-policy";
 
 // --- In words: what each step means to a player ---
 
 const GROUPS = [
-  ["The log", ["document", "entries", "keys", "checkpoints", "inclusion", "chain"]],
+  ["The log", ["document", "entries", "keys", "checkpoints", "witnesses", "inclusion", "chain"]],
   ["The players' seeds", ["promises", "contributions", "own", "seeds"]],
   ["The shuffle", ["context", "seals", "reshuffles"]],
   ["The cards", ["openings", "items", "history"]],
@@ -20,6 +21,7 @@ const MEANING = {
   entries: ["It tells one hand", "Commitment, promises, shuffle and close stand in the order that every hand must have."],
   keys: ["The log's key was handed on properly", "If the room changed its key, the old key signed for the new one."],
   checkpoints: ["The room has signed this log", "The signature fits the key below; the room cannot deny it later."],
+  witnesses: ["Independent witnesses saw the same log", "Enough of the witnesses that you named have cosigned it."],
   inclusion: ["Every entry is in the signed log", "Hashes lead from each entry of this hand to what the room signed."],
   chain: ["Nothing was slipped in or taken out", "Each entry of this table names the entry before it."],
   promises: ["Players promised their seeds first", "The shuffle is tied to promises that were logged before it."],
@@ -66,6 +68,7 @@ const SOURCES = {
   site: "as this site says, not pinned by you yet",
 };
 let canStore = true;
+let policy; // the witnesses that the player trusts, undefined without any
 let newest = null; // the document that was checked last, to check it again under another key
 
 function loadPins() {
@@ -174,6 +177,32 @@ async function useKey(event) {
   }
 }
 
+// --- Witnesses ---
+
+async function setPolicy(file) {
+  try {
+    policy = file.trim() ? await parsePolicy(file) : undefined;
+    the("policy-said").textContent = policy ? `${counted(policy.witnesses.size, "witness", "witnesses")}, quorum ${policy.quorum}.` : "None in use.";
+    return true;
+  } catch (error) {
+    the("policy-said").textContent = `Not taken: ${error.message}.`;
+    return false;
+  }
+}
+
+async function usePolicy(event) {
+  event.preventDefault();
+  const file = the("policy").value;
+  if (!(await setPolicy(file))) return;
+  if (canStore) localStorage.setItem(POLICY, file);
+  await again();
+}
+
+async function loadPolicy() {
+  if (canStore) the("policy").value = localStorage.getItem(POLICY) ?? "";
+  await setPolicy(the("policy").value);
+}
+
 // --- Checking ---
 
 let turn = 0;
@@ -190,7 +219,7 @@ async function check(document, { isPublic = false } = {}) {
   } catch {
     // Then verifying will say what is wrong with the document.
   }
-  const report = await verify(document, key.vkey, Date.now());
+  const report = await verify(document, key.vkey, Date.now(), policy);
   const cards = report.hand ? await cardsOf(report) : [];
   if (mine !== turn) return; // another document came in meanwhile
   the("busy").hidden = true;
@@ -242,7 +271,7 @@ function verdict({ steps, hand }, { vkey, source, isPublic }) {
 
 /** Return the steps of one question, folded up unless one of them failed. */
 function group(title, ids, steps) {
-  const asked = ids.map((id) => steps.find((each) => each.id === id));
+  const asked = ids.map((id) => steps.find((each) => each.id === id)).filter(Boolean);
   const worst = ["failed", "checked", "not shown"].find((outcome) => asked.some((each) => each.outcome === outcome));
   const passed = asked.filter(({ outcome }) => outcome === "checked").length;
   const said = worst === "failed" ? "failed" : passed === asked.length ? "all checked" : `${passed} of ${asked.length} checked`;
@@ -412,6 +441,7 @@ function wire() {
     else if (dataTransfer.getData("text")) check(dataTransfer.getData("text"));
   });
   the("give-key").addEventListener("submit", useKey);
+  the("give-policy").addEventListener("submit", usePolicy);
   the("link").addEventListener("submit", (event) => {
     event.preventDefault();
     startOver();
@@ -434,6 +464,7 @@ async function start() {
   if (!globalThis.crypto?.subtle) return;
   wire();
   loadPins();
+  await loadPolicy();
   await loadAddress();
   await loadSite();
   await showKeys();
