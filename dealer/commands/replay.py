@@ -16,7 +16,7 @@ def command(cases: tuple[Path, ...], as_json: bool) -> None:
     """Play recorded hands again, by the engine's own rules, and compare.
 
     CASES are JSON files in the neutral form of recorded hands. Exit code 0: the engine asks, refuses and pays as each
-    record does; 1: one differs; 3: a file is no recorded hand.
+    record does; 1: one differs; 2: a file is no recorded hand.
     """
     differ = []
     for path in cases:
@@ -25,7 +25,7 @@ def command(cases: tuple[Path, ...], as_json: bool) -> None:
             played = replay_case(case)
             found = differences(case, played)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise Ended(ExitCode.UNDECIDED, f"{path}: is no recorded hand: {error!r}") from error
+            raise Ended(ExitCode.USAGE, f"{path}: is no recorded hand: {error!r}") from error
         if found:
             differ.append(played["id"])
         if as_json:

@@ -165,6 +165,9 @@ CLOCKS = {
 }
 
 
+SHOW_S = 5  # to show or muck, in every house
+
+
 def runs_out_at(house: str, asked_s: float, comings_back_s: list[float]) -> float:
     """When a decision's time ends, for a player who comes back after lost connections at these times."""
     act, timer, back, _ = CLOCKS[house]
@@ -173,3 +176,29 @@ def runs_out_at(house: str, asked_s: float, comings_back_s: list[float]) -> floa
         if back and asked_s <= at < end:
             return end + back
     return end
+
+
+# What becomes of a player who is out of time: the first row that fits, from the page and the houses' pages.
+# (house protects, a protection is left, what he is asked for) -> what happens. "any" fits everything.
+OUT_OF_TIME = [
+    ("any", "any", "to show", ["mucked"]),
+    ("any", "any", "to draw", ["stand_pat"]),
+    (True, True, "the bring-in", ["bring_in", "protected"]),
+    ("any", "any", "the bring-in", ["bring_in"]),
+    (True, True, "any", ["protected"]),
+    ("any", "any", "a bet or nothing", ["check"]),
+    ("any", "any", "a bet to match", ["fold"]),
+]
+
+
+def out_of_time(house: str, protection_left: bool, asked_for: str) -> list[str]:
+    """What the house does for a player whose time is over. The ante is always money in the pot (P7-8)."""
+    protects = CLOCKS[house][3] == "protected"
+    for row_protects, row_left, row_asked, happens in OUT_OF_TIME:
+        if (
+            row_protects in ("any", protects)
+            and row_left in ("any", protection_left)
+            and row_asked in ("any", asked_for)
+        ):
+            return list(happens)
+    raise AssertionError("the last rows fit everything")

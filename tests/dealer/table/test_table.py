@@ -1,7 +1,9 @@
 """A table in virtual time: seats and chips, turns and clocks, lost connections, lost cards."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -486,8 +488,6 @@ def test_on_the_bring_in_it_is_posted_before_the_protection() -> None:
 
 @pytest.mark.rule("P7-14")
 def test_protections_that_are_used_up_leave_check_or_fold_until_the_next_day() -> None:
-    from dataclasses import replace
-
     game = Game(replace(POKER777, protections_per_day=1), 3)
     for number, protections in enumerate((1, 0, 1)):
         game.at = 0 if number < 2 else 86_400
@@ -529,6 +529,83 @@ def test_coming_back_in_time_moves_the_deadline_once_where_the_house_says_so(hou
     game.at = expected
     game.do(Tick())
     assert game.table.turns == 1
+
+
+@pytest.mark.rule("CC-12")
+@pytest.mark.rule("P7-8")
+@pytest.mark.rule("P7-14")
+@pytest.mark.rule("AL-5")
+@pytest.mark.rule("AL-19")
+@pytest.mark.parametrize("house", sorted(GAMES))
+def test_a_second_model_agrees_on_who_is_out_of_time_when_and_what_becomes_of_him(house: str) -> None:
+    for seed in range(scaled(60, 20_000)):
+        rng = random.Random(f"{house}{seed}")
+        limit = rng.choice((None, 0, 1))
+        game = Game(replace(GAMES[house], protections_per_day=limit), rng.randint(2, 5), seed=seed)
+        used: Counter[int] = Counter()
+        game.begin()
+        while game.table.playing:
+            if rng.random() < 0.7:
+                one_act(game, rng)
+                continue
+            let_time_run_out(game, rng, house, limit, used)
+
+
+def let_time_run_out(game: Game, rng: random.Random, house: str, limit: int | None, used: Counter[int]) -> None:
+    """Let the player who is asked lose his connection now and then, and at last his time; compare with the page."""
+    need, began = game.asked, game.at
+    hand = game.table.hand
+    assert hand is not None
+    asked_for = what_is_asked(need)
+    back_at = sorted(round(rng.uniform(0, 60), 3) for _ in range(rng.randint(0, 3)))
+    end = page.SHOW_S if asked_for == "to show" else page.runs_out_at(house, 0.0, back_at)
+    for at in back_at:
+        if at < end:
+            game.at = began + at
+            game.do(Disconnected(game.player(need.seat)))
+            game.do(Connected(game.player(need.seat)))
+    if asked_for == "to show" and any(at < page.SHOW_S for at in back_at) and page.CLOCKS[house][2]:
+        end += page.CLOCKS[house][2]
+    turns, told = game.table.turns, len(hand.events)
+    game.at = began + end - 0.001
+    game.do(Tick())
+    assert game.table.turns == turns, "a moment before"
+    all_in = game.table.stack(need.seat) <= game.table.stakes.bring_in
+    game.at = began + end
+    game.do(Tick())
+    assert game.table.hand is not None
+    happened = [name_of(event) for event in game.table.hand.events[told:] if seat_of(event) == need.seat]
+    expected = page.out_of_time(house, limit is None or used[need.seat] < limit, asked_for)
+    if expected == ["bring_in", "protected"] and (all_in or len(happened) == 1):
+        expected = ["bring_in"]  # he is all-in for it, or nobody is left to bet against
+    assert [each for each in happened if each in expected][: len(expected)] == expected, (asked_for, happened)
+    used[need.seat] += "protected" in expected
+    game.deal()
+
+
+def what_is_asked(need: NeedAction) -> str:
+    acts = {choice.act for choice in need.choices}
+    if Act.MUCK in acts:
+        return "to show"
+    if Act.STAND_PAT in acts:
+        return "to draw"
+    if Act.BRING_IN in acts:
+        return "the bring-in"
+    return "a bet or nothing" if Act.CHECK in acts else "a bet to match"
+
+
+def name_of(event: object) -> str:
+    match event:
+        case Acted(act=act):
+            return act.value
+        case Discarded(cards=()):
+            return "stand_pat"
+        case _:
+            return type(event).__name__.lower()
+
+
+def seat_of(event: object) -> int | None:
+    return getattr(event, "seat", None)
 
 
 @pytest.mark.rule("P7-9")
@@ -698,15 +775,19 @@ def one_step(game: Game, rng: random.Random) -> None:
             game.do(rng.choice((Stand, SitOut, Disconnected, Connected))(name))
             game.deal()
     else:
-        choice = rng.choice(
-            [c for c in game.asked.choices if c.act is not Act.FOLD or rng.random() < 0.3] or [*game.asked.choices]
-        )
-        assert game.table.hand is not None
-        if choice.act is Act.DISCARD:
-            cards = tuple(rng.sample(game.table.hand.cards(game.asked.seat), rng.randint(1, choice.highest)))
-            game.act(choice.act, cards=cards)
-        else:
-            game.act(choice.act, rng.randint(choice.lowest, choice.highest) if choice.highest else None)
+        one_act(game, rng)
+
+
+def one_act(game: Game, rng: random.Random) -> None:
+    """Let the player who is asked do anything legal, folding seldom."""
+    choices = [c for c in game.asked.choices if c.act is not Act.FOLD or rng.random() < 0.3] or [*game.asked.choices]
+    choice = rng.choice(choices)
+    assert game.table.hand is not None
+    if choice.act is Act.DISCARD:
+        cards = tuple(rng.sample(game.table.hand.cards(game.asked.seat), rng.randint(1, choice.highest)))
+        game.act(choice.act, cards=cards)
+    else:
+        game.act(choice.act, rng.randint(choice.lowest, choice.highest) if choice.highest else None)
 
 
 def test_a_stacked_deck_is_dealt_in_order() -> None:
