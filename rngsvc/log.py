@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from rngsvc.errors import NotFound, Reason
+from rngsvc.errors import NotFound, Reason, TryAgain
 from rngsvc.log_tree import TILE_HEIGHT, TILE_WIDTH, EdgeTree, node_in_tile, tile_of
 from rngsvc.ports import Head, Store, StoreDamaged
 from rngsvc.protocol.merkle import InclusionProver, NodeReader, consistency_proof, leaf_hash, root_from_nodes, root_of
@@ -38,6 +38,7 @@ class Log:
         self.tree = tree
         self._prover: InclusionProver | None = None
         self._grown = asyncio.Event()
+        self._is_ending = False
         self._tiles: OrderedDict[tuple[int, int], bytes] = OrderedDict()
 
     @classmethod
@@ -71,8 +72,20 @@ class Log:
             self._grown = asyncio.Event()
 
     async def grown(self) -> None:
-        """Wait until the log has more entries than now."""
+        """Wait until the log has more entries than now; TryAgain once it will not grow any more in this process."""
+        self.check_goes_on()
         await self._grown.wait()
+        self.check_goes_on()
+
+    def end(self) -> None:
+        """Say that this process is stopping, so that nobody waits for it."""
+        self._is_ending = True
+        self._grown.set()
+
+    def check_goes_on(self) -> None:
+        """TryAgain if this process is stopping: what could last long has no place in it any more."""
+        if self._is_ending:
+            raise TryAgain(Reason.STARTING_OR_STOPPING, "the service is stopping; go on at the restarted one")
 
     @property
     def size(self) -> int:

@@ -75,6 +75,7 @@ class Sampler:
         started = monotonic()
         chunk = bytearray()
         for piece in slices:
+            self.log.check_goes_on()
             if len(chunk) + len(piece) > MAX_CHUNK_BYTES:
                 yield self._sent(chunk, totals)
                 chunk.clear()

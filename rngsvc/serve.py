@@ -360,6 +360,7 @@ async def _serve(
         await stopping.wait()
         _log.info("stopping")
         await server.set_health(healthy, serving=False)
+        core.log.end()
         await grpc_server.stop(settings.drain_s)
         await core.sequencer.drain()
     if core.sequencer.stopped:
