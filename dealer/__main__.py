@@ -13,6 +13,7 @@ COMMANDS: Final = {
     "serve": "Run a card room.",
     "token": "Let a player into a card room.",
     "replay": "Play recorded hands again and compare.",
+    "completion": "Print a shell's completion script.",
 }
 
 

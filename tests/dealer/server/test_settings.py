@@ -162,3 +162,20 @@ def test_the_page_has_every_call_and_every_setting() -> None:
     (service,) = table_pb2.DESCRIPTOR.services_by_name.values()
     for name in [*SETTINGS, *(method.name for method in service.methods)]:
         assert f"`{name}`" in page, name
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_the_program(shell: str) -> None:
+    script = dealer("completion", shell)
+    assert script.returncode == 0
+    assert "_DEALER_COMPLETE" in script.stdout
+
+
+def test_every_command_says_what_it_is_for() -> None:
+    from dealer.__main__ import COMMANDS
+
+    shown = dealer("--help").stdout
+    for name, purpose in COMMANDS.items():
+        assert name in shown
+        assert purpose in shown
+        assert dealer(name, "--help").returncode == 0
