@@ -127,22 +127,17 @@ def test_an_empty_file_is_too_little_data(tmp_path: Path, content: bytes, format
 
 
 def test_a_doubtful_generator_is_drawn_again_and_a_doubtful_file_fails(tmp_path: Path) -> None:
-    # Counts of a slightly uneven generator, at a size where the first look is doubtful: found by search, then fixed.
-    from stats_tests.p_values import Verdict, decide
-    from stats_tests.result import Result as TestOutcome
+    # By chance (about one seed in a hundred) the good generator's seed 72 is doubtful at 10,000 decks.
+    arguments = ("--seed", "72", "--count", "10000")
+    printed = json.loads(stats_tests(*GOOD, *arguments, "--report", tmp_path / "report", "--json").stdout)
+    assert [(one["items"], one["verdict"]) for one in printed["campaigns"]] == [(10_000, "doubtful"), (40_000, "pass")]
+    assert printed["verdict"] == "pass"
+    assert set(verified(tmp_path / "report", code=0).values()) == {True, None}
 
-    doubtful = [TestOutcome(test="t", null="", statistic=0.0, log_p=-6.0)]
-    assert decide(doubtful).verdict is Verdict.DOUBTFUL
-    from types import SimpleNamespace
-
-    from stats_tests.report.document import overall_verdict
-
-    first = SimpleNamespace(decision=decide(doubtful))
-    good = SimpleNamespace(decision=decide([TestOutcome(test="t", null="", statistic=0.0, log_p=-1.0)]))
-    assert overall_verdict([first], renewable=True) is Verdict.DOUBTFUL
-    assert overall_verdict([first], renewable=False) is Verdict.FAIL
-    assert overall_verdict([first, good], renewable=True) is Verdict.PASS
-    assert overall_verdict([first, first], renewable=True) is Verdict.FAIL
+    path = tmp_path / "decks"
+    stats_tests("collect", "--source", "generator:good", *arguments, "--format", "decks-u8", "-o", path)
+    judged = stats_tests("run", "--source", f"file:{path}", "--format", "decks-u8", "--json", code=1)
+    assert json.loads(judged.stdout)["verdict"] == "fail"
 
 
 def test_shards_by_the_command_line_give_the_state_and_results_of_one_run(tmp_path: Path) -> None:
