@@ -11,12 +11,14 @@ from typing import Final
 
 from rngsvc.errors import InvalidField, NotFound, Reason, Refused, TryAgain
 from rngsvc.log import Log, Logged
-from rngsvc.ports import Store
+from rngsvc.ports import Clock, Store
 from rngsvc.protocol.entries import AuditEntry, IntegrityEntry
 from rngsvc.protocol.errors import MalformedError, ProofError
 from rngsvc.sequencer import Batch, Sequencer
 
 PROPOSAL_MS: Final = 2_000  # how far ahead of the log a proposed time lies
+# Each verdict moves the log's time on. Many in a row must not take it so far from the clock that signing would stop.
+MAX_AHEAD_MS: Final = 10_000
 _NO_SIGNATURE: Final = bytes(64)
 
 
@@ -57,15 +59,16 @@ class Results:
         if verdict.last >= self.log.size:
             raise InvalidField("last_index", f"0..{self.log.size - 1}, the log's last entry")
         if not verdict.sig:
-            head = self.log.head
-            now = max(self.sequencer.clock.now_ms(), head.time if head else 0)
-            return _audit_entry(verdict, now + PROPOSAL_MS, _NO_SIGNATURE).signed_bytes()
+            proposed = self.sequencer.now_ms() + PROPOSAL_MS
+            if proposed > self.sequencer.clock.now_ms() + MAX_AHEAD_MS:
+                raise TryAgain(Reason.OVERLOADED, "the log's time is ahead of the clock", PROPOSAL_MS / 1000)
+            return _audit_entry(verdict, proposed, _NO_SIGNATURE).signed_bytes()
         entry = _audit_entry(verdict, verdict.time, verdict.sig)
         try:
             entry.verify()
         except ProofError as error:
             raise Refused(Reason.BAD_SIGNATURE, f"signature: {error}") from None
-        position, raw = await self.sequencer.submit(partial(_log_audit, entry))
+        position, raw = await self.sequencer.submit(partial(_log_audit, entry, self.sequencer.clock))
         return await self.log.logged(position, raw)
 
     async def battery(self, verdict: BatteryVerdict) -> Logged:
@@ -85,7 +88,7 @@ class Results:
 
     async def newest(self, before: int, limit: int) -> list[Logged]:
         """Return at most ``limit`` results below position ``before`` (0: the log's end), newest first."""
-        positions = await self.store.results(before or self.log.size, limit)
+        positions = await self.store.results(min(before or self.log.size, self.log.size), limit)
         entries = await self.store.entries_at(positions)
         head = self.log.head
         return [await self.log.logged(*each, head) for each in zip(positions, entries, strict=True)]
@@ -112,9 +115,10 @@ def _audit_entry(verdict: AuditVerdict, time: int, sig: bytes) -> AuditEntry:
     return entry
 
 
-def _log_audit(entry: AuditEntry, batch: Batch) -> tuple[int, bytes]:
-    if not batch.time <= entry.time <= batch.time + PROPOSAL_MS:
-        raise TryAgain(Reason.OUT_OF_SEQUENCE, "time_ms: the proposal is too old; ask for a new one", retry_after_s=0)
+def _log_audit(entry: AuditEntry, clock: Clock, batch: Batch) -> tuple[int, bytes]:
+    latest = min(batch.time + PROPOSAL_MS, clock.now_ms() + MAX_AHEAD_MS)
+    if not batch.time <= entry.time <= latest:
+        raise Refused(Reason.OUT_OF_SEQUENCE, "time_ms: the proposal has run out; ask for a new one and sign that")
     # The log's clock jumps to the signed time; it never goes back, and real time catches up within the proposal.
     batch.time = entry.time
     raw = entry.encode()

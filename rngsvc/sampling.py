@@ -15,7 +15,7 @@ from struct import Struct, pack
 from time import monotonic
 from typing import Final
 
-from rngsvc.errors import Reason, Refused
+from rngsvc.errors import Reason, Refused, SigningStopped
 from rngsvc.log import Log, Logged
 from rngsvc.ports import Entropy, SampleRow, Store
 from rngsvc.protocol.commitment import SEED_BYTES
@@ -52,27 +52,35 @@ class Totals:
     digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sampler:
-    """Makes samples. ``bytes_per_s`` bounds what all of one sample takes."""
+    """Makes samples. ``bytes_per_s`` bounds what all of them take together."""
 
     store: Store
     log: Log
     sequencer: Sequencer
     entropy: Entropy
     bytes_per_s: int
+    _beginning: set[bytes] = field(default_factory=set)
+    _paid_until: float = 0.0
 
     async def begin(self, request: SampleRequest) -> Logged:
         """Log the request. Refused if a sample of that id was begun before: its bytes cannot be made again."""
-        if await self.store.sample(request.sample_id):
-            raise Refused(Reason.OTHER_CONTENT, "sample_id: was used before; every sample has an id of its own")
-        position, entry = await self.sequencer.submit(partial(_begin, request))
+        used = Refused(Reason.OTHER_CONTENT, "sample_id: was used before; every sample has an id of its own")
+        if request.sample_id in self._beginning:
+            raise used
+        self._beginning.add(request.sample_id)
+        try:
+            if await self.store.sample(request.sample_id):
+                raise used
+            position, entry = await self.sequencer.submit(partial(_begin, request))
+        finally:
+            self._beginning.discard(request.sample_id)
         return await self.log.logged(position, entry)
 
     async def chunks(self, request: SampleRequest, totals: Totals) -> AsyncIterator[bytes]:
         """Yield the data in chunks of whole items, and add them up in ``totals``."""
-        slices = _SLICES[request.kind](request, self.entropy, totals)
-        started = monotonic()
+        slices = self._until_doubt(_SLICES[request.kind](request, self.entropy, totals))
         chunk = bytearray()
         for piece in slices:
             self.log.check_goes_on()
@@ -81,8 +89,10 @@ class Sampler:
                 chunk.clear()
             chunk += piece
             # Play goes first: let everything that is ready run, and keep to the rate.
-            ahead = (totals.bytes + len(chunk)) / self.bytes_per_s - (monotonic() - started)
-            await asyncio.sleep(max(0.0, ahead) if ahead > 0.01 else 0)
+            now = monotonic()
+            self._paid_until = max(self._paid_until, now) + len(piece) / self.bytes_per_s
+            ahead = self._paid_until - now
+            await asyncio.sleep(ahead if ahead > 0.01 else 0)
         if chunk:
             yield self._sent(chunk, totals)
 
@@ -91,6 +101,14 @@ class Sampler:
         row = SampleRow(request.sample_id, logged.position, totals.digest.digest())
         await self.sequencer.submit(lambda batch: batch.samples.append(row))
 
+    def _until_doubt(self, slices: Iterator[bytes]) -> Iterator[bytes]:
+        """Pass the slices on; a generator that fails here would fail under the next hand too, so signing stops."""
+        try:
+            yield from slices
+        except Exception as error:
+            self.sequencer.stop(f"{type(error).__name__} in a sample: {error}")
+            raise SigningStopped(str(error)) from error
+
     def _sent(self, chunk: bytearray, totals: Totals) -> bytes:
         totals.bytes += len(chunk)
         totals.digest.update(chunk)
@@ -98,8 +116,6 @@ class Sampler:
 
 
 def _begin(request: SampleRequest, batch: Batch) -> tuple[int, bytes]:
-    if any(row.sample_id == request.sample_id for row in batch.samples):
-        raise Refused(Reason.OTHER_CONTENT, "sample_id: was used before; every sample has an id of its own")
     entry = SampleEntry(time=batch.time, id=request.sample_id, kind=request.kind, count=request.count)
     raw = entry.encode()
     position, _ = batch.append(entry.type, raw)
