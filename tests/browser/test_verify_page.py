@@ -488,10 +488,21 @@ def test_the_page_is_accessible_and_fits(
     context.close()
 
 
+def test_a_deck_that_the_room_alone_has_made_is_said_to_be_one(shown: VerifyPage) -> None:
+    hand = HandInLog(reveal="public", contributions=((b"a", None),)).reserve().promise().seal().close()
+    shown.page.fill("#vkey", hand.log.vkey)
+    shown.page.click("text=Use this key")
+    shown.paste(hand.receipt(None).encode())
+    assert shown.verdict == "checked"
+    assert "the room alone could have chosen the order" in shown.page.inner_text("#verdict")
+    shown.paste(LIVES["public"].receipt().encode())
+    assert "the room alone" not in shown.page.inner_text("#verdict")
+
+
 def test_the_verdict_gets_the_focus_so_that_it_is_read_out(shown: VerifyPage, hand: Dealt) -> None:
     shown.paste(hand.receipt)
     assert shown.page.evaluate("document.activeElement.id") == "said"
-    assert shown.page.inner_text("#said") == "✓ This hand holds"
+    assert shown.page.inner_text("#said") == "✓ This hand checks out"
 
 
 def test_every_step_is_explained_once(shown: VerifyPage, hand: Dealt) -> None:

@@ -249,7 +249,7 @@ function verdict({ steps, hand }, { vkey, source, isPublic }) {
     const unreadable = failed.some(({ id }) => id === "document");
     return section(
       "failed",
-      unreadable ? "✗ This is not a readable receipt" : "✗ This hand does not hold",
+      unreadable ? "✗ This is not a readable receipt" : "✗ This hand does not check out",
       el("ul", {}, ...failed.map(({ id, detail }) => el("li", {}, el("strong", {}, `Failed: ${MEANING[id][0].toLowerCase()}`), ` (${detail}).`))),
       el("p", {}, unreadable ? "If the file was copied by hand, take it again from the table, whole." : "Keep this file: it is your evidence. Show it to the room, and to others who have the log."),
     );
@@ -258,15 +258,22 @@ function verdict({ steps, hand }, { vkey, source, isPublic }) {
     const why = vkey ? unproven[0].detail : `No key of the log ${hand.receipt.origin} is known here: give it below, then the signature is checked too.`;
     return section("open", "– Not proven: the log's signature is unchecked", el("p", {}, why), el("p", {}, `${counted(passed, "other check")} passed.`));
   }
-  const title = hand.close ? "✓ This hand holds" : "✓ So far this hand holds";
+  const title = hand.close ? "✓ This hand checks out" : "✓ So far this hand checks out";
   const children = [el("p", {}, `${counted(passed, "check")} of ${steps.length} passed, none failed.`)];
   if (missing.length) {
     const names = missing.map(({ id }) => MEANING[id][0].toLowerCase()).join("; ");
     children.push(el("p", {}, `Not checked, because this file does not hold what is needed: ${names}.`));
   }
+  if (isRoomsAlone(hand)) children.push(el("p", {}, "No player's seed went into this hand: the room alone could have chosen the order of the deck."));
   if (isPublic) children.push(el("p", {}, "This is the public part of the hand. Your cards are checked with your own file."));
   if (source === "site") children.push(el("p", {}, "The key came from this site itself. Compare its fingerprint below, and pin it."));
   return section("checked", title, ...children);
+}
+
+/** Whether the hand was shuffled or drawn without anybody's seed but the room's. */
+function isRoomsAlone(hand) {
+  const started = hand.seals[0] ?? hand.draw;
+  return started !== undefined && started.absent.length === hand.promised.length;
 }
 
 /** Return the steps of one question, folded up unless one of them failed. */
@@ -361,11 +368,11 @@ async function cardsOf({ hand, events }) {
     }
     const sorted = [...places.keys()].sort((a, b) => a - b).map((p) => places.get(p));
     const name = k === 0 ? `The deck: ${counted(n, "card")}` : `Reshuffle ${k}: ${counted(inputs.length, "card")} shuffled again`;
-    const hidden = n - openings.length;
-    const rest = `${counted(hidden, "card is", "cards are")} not shown in this file.`;
+    const hidden = n - sorted.length;
+    const rest = `${counted(hidden, "card is", "cards are")} not in this file.`;
     shown.push(el("h3", {}, name));
     if (sorted.length) shown.push(el("ul", { class: "cards" }, ...sorted));
-    if (hidden) shown.push(el("p", { class: "quiet" }, openings.length ? `The other ${rest}` : rest));
+    if (hidden) shown.push(el("p", { class: "quiet" }, sorted.length ? `The other ${rest}` : rest));
   }
   if (!shown.length) return [];
   const what = "Each card with its place from the top of the deck, counted from 0. Burnt cards lie face down unless somebody saw them.";
