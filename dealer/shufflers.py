@@ -12,18 +12,15 @@ from dealer.state import Hand, NeedCards, NeedShuffle
 from dealer.stub import Location
 from rngsvc import client
 from rngsvc.client import CallFailed, Client, Opening, Unproven
-from rngsvc.client.errors import NotFound, OutcomeUnknown, Unavailable
+from rngsvc.client.errors import NotFound
 
 
 class CardsLost(Exception):
-    """The next card cannot be had: the service is away, has stopped, or what it answered proves nothing (AL-22).
+    """The next card cannot be had: the service is away or has stopped (AL-22)."""
 
-    ``worth_retrying`` says whether the same call may yet succeed.
-    """
 
-    def __init__(self, why: str, *, worth_retrying: bool) -> None:
-        super().__init__(why)
-        self.worth_retrying = worth_retrying
+class NotTrusted(CardsLost):
+    """What the service answered does not show what it must: evidence, and no card of it is dealt any more."""
 
 
 async def register(service: Client, table: bytes, auditor: tuple[bytes, bytes]) -> client.Table:
@@ -53,7 +50,7 @@ class SealedShoe:
             except NotFound:
                 hand = await table.reserve()
         if hand.seq != seq:
-            raise CardsLost(f"hand {hand.seq} was reserved where {seq} was due", worth_retrying=False)
+            raise CardsLost(f"hand {hand.seq} was reserved where {seq} was due: somebody else uses this table")
         return cls(hand)
 
     @property
@@ -144,7 +141,6 @@ class _lost_cards:  # noqa: N801  (used as a context manager, read as a verb)
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         if isinstance(error, Unproven):
-            raise CardsLost(f"the shuffle service's answer proves nothing: {error}", worth_retrying=False) from error
+            raise NotTrusted(f"the shuffle service's answer proves nothing: {error}") from error
         if isinstance(error, CallFailed):
-            again = isinstance(error, Unavailable | OutcomeUnknown)
-            raise CardsLost(f"the shuffle service: {error}", worth_retrying=again) from error
+            raise CardsLost(f"the shuffle service: {error}") from error

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, Final
 
+import structlog
+
 from dealer.cashier import RAKE, Cashier, Transfer, rack
 from dealer.events import CommunityCard, Dealt
 from dealer.history import Reader, Viewer, history, open_locations
 from dealer.house_rules import HouseRules, Stakes
-from dealer.shufflers import CardsLost, SealedShoe
+from dealer.shufflers import CardsLost, NotTrusted, SealedShoe
 from dealer.state import Hand, NeedAction, NeedCards
 from dealer.store import FinishedHand, Store, StoredTable, StoreFailed
 from dealer.stub import Location
@@ -42,6 +44,8 @@ FIRST_PAUSE_S: Final = 0.2
 LONGEST_PAUSE_S: Final = 5.0
 _REMEMBERED_REQUESTS: Final = 256
 _BUTTON: Final = b"button"
+
+_log = structlog.get_logger("dealer.table_live")
 
 
 class Phase(Enum):
@@ -80,6 +84,7 @@ class LiveTable:
         self._now = 0
         self._at_service: client.Table | None = None
         self._shoe: SealedShoe | None = None
+        self._distrust: NotTrusted | None = None
         self._changed = asyncio.Event()
         self._watchers: dict[str, int] = {}
         # Why the game does not go on before a hand; in a hand the table itself says it.
@@ -306,6 +311,9 @@ class LiveTable:
                 await self._pause(pause_s)
                 await self._step()
             except (CardsLost, StoreFailed) as error:
+                if isinstance(error, NotTrusted) and self._distrust is None:
+                    _log.critical("the table deals no more", table=self.id.hex(), hand=self.seq, exc_info=error)
+                    self._distrust = error
                 self._lost(str(error))
                 pause_s = min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
             else:
@@ -371,7 +379,13 @@ class LiveTable:
             self._wake()
 
     async def _reserved(self) -> SealedShoe:
-        """Return the shoe of the hand that is noted, reserved at the shuffle service."""
+        """Return the shoe of the hand that is noted, reserved at the shuffle service.
+
+        After one answer that proves nothing the service is asked nothing more for this table, until a person has looked
+        at it and started the dealer again.
+        """
+        if self._distrust is not None:
+            raise self._distrust
         if self._at_service is None:
             self._at_service = await self._register(self.id)
         if self._shoe is None or self._shoe.seq != self.seq:

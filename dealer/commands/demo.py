@@ -18,8 +18,8 @@ from dealer.demo import Demonstration, Played, tables
 from dealer.demo_service import Auditor, NoService, Service, child_service
 from dealer.house_rules import HouseRules
 from dealer.rooms import GAMES
-from dealer.shufflers import CardsLost
-from rngsvc.client import CallFailed, Client, Unproven
+from dealer.shufflers import CardsLost, NotTrusted
+from rngsvc.client import CallFailed, Client
 from rngsvc.protocol.errors import ProofError
 
 
@@ -85,12 +85,10 @@ def command(
     rng = random.Random(seed)  # noqa: S311  (decisions of demonstration players, never cards)
     try:
         failures = asyncio.run(_play(service, games, hands, rng, say, seat, as_json=as_json))
-    except (NoService, CallFailed, CardsLost) as error:
-        if isinstance(error.__cause__, Unproven):
-            raise Ended(ExitCode.CHECK_FAILED, str(error)) from error
-        raise Ended(ExitCode.UNDECIDED, str(error)) from error
-    except (Unproven, ProofError) as error:
+    except (NotTrusted, ProofError) as error:
         raise Ended(ExitCode.CHECK_FAILED, str(error)) from error
+    except (NoService, CallFailed, CardsLost) as error:
+        raise Ended(ExitCode.UNDECIDED, str(error)) from error
     if failures:
         raise Ended(ExitCode.CHECK_FAILED, "failed: " + "; ".join(failures))
 
@@ -126,10 +124,8 @@ async def _play(
                 failures += hand.failures
                 if as_json:
                     click.echo(json.dumps(_json(hand)))
-        say(
-            f"\n{played} hands played and {'verified' if not failures else 'NOT verified'}"
-            f" in {time.monotonic() - began:.1f} s"
-        )
+        verdict = "verified" if not failures else "NOT verified"
+        say(f"\n{played} hand{'s' if played > 1 else ''} played and {verdict} in {time.monotonic() - began:.1f} s")
     return failures
 
 

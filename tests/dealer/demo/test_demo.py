@@ -62,7 +62,7 @@ def test_the_text_of_a_players_view_hides_the_other_hole_cards() -> None:
     assert run.returncode == 0, run.stderr
     third = [line.strip() for line in run.stdout.split("Third street")[1].splitlines()[1:7]]
     assert [line.startswith("Ben") for line in third] == ["?? ??" not in line for line in third]
-    assert "1 hands played and verified" in run.stdout
+    assert "1 hand played and verified" in run.stdout
 
 
 def test_several_hands_go_on_at_one_table(service: dict[str, str]) -> None:

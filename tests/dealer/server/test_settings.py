@@ -1,17 +1,28 @@
 """Configuration, tokens and commands: one clear error that names what is wrong."""
 
+import asyncio
 import json
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dealer.config import SETTINGS, ConfigurationRefused, load, read_token_key
 from dealer.tokens import Identity, Role, TokenRefused, make_token, read_token
+from dealer.v1 import table_pb2, table_pb2_grpc
+from tests.dealer.server import world
 
 KEY = bytes(range(32))
 GOOD = {
@@ -156,8 +167,6 @@ def test_replay_compares_recorded_hands(tmp_path: Path) -> None:
 
 
 def test_the_page_has_every_call_and_every_setting() -> None:
-    from dealer.v1 import table_pb2
-
     page = (Path(__file__).parents[3] / "docs" / "card-room.md").read_text()
     (service,) = table_pb2.DESCRIPTOR.services_by_name.values()
     for name in [*SETTINGS, *(method.name for method in service.methods)]:
@@ -179,3 +188,50 @@ def test_every_command_says_what_it_is_for() -> None:
         assert name in shown
         assert purpose in shown
         assert dealer(name, "--help").returncode == 0
+
+
+def test_with_a_certificate_the_room_is_reached_over_tls_only(tmp_path: Path, service: dict[str, Any]) -> None:
+    certificate, key = self_signed(tmp_path)
+    house = world.House(tmp_path, service)
+    house.arguments += ["--tls-certificate", str(certificate), "--tls-key", str(key)]
+    house.start()
+
+    async def story() -> None:
+        metadata = [("authorization", f"Bearer {house.token('ann')}")]
+        credentials = grpc.ssl_channel_credentials(certificate.read_bytes())
+        async with grpc.aio.secure_channel(house.address, credentials) as channel:
+            room: Any = table_pb2_grpc.TableServiceStub(channel)
+            await room.ListTables(table_pb2.ListTablesRequest(), metadata=metadata)
+        async with grpc.aio.insecure_channel(house.address) as channel:
+            room = table_pb2_grpc.TableServiceStub(channel)
+            with pytest.raises(grpc.aio.AioRpcError):
+                await room.ListTables(table_pb2.ListTablesRequest(), metadata=metadata, timeout=5)
+
+    try:
+        asyncio.run(story())
+    finally:
+        house.stop()
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """Write a certificate for 127.0.0.1 and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "room")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    paths = folder / "room.crt", folder / "room.key"
+    paths[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    paths[1].write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return paths

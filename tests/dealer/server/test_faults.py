@@ -1,0 +1,170 @@
+"""Every write of a hand fails twice: once refused, once stored but reported as failed. And a service that lies."""
+
+import asyncio
+import contextlib
+import json
+import random
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dealer.actions import Act
+from dealer.card_room import CardRoom
+from dealer.cashier import Ledger, PlayMoney, Transfer, rack
+from dealer.demo_service import Service, child_service
+from dealer.rooms.limit_stud import LIMIT_STUD
+from dealer.state import NeedAction
+from dealer.store import FinishedHand, StoreFailed
+from dealer.store.memory import MemoryStore
+from dealer.table_commands import Play, Stand
+from dealer.table_live import LiveTable
+from rngsvc.client import Client, Unproven
+from rngsvc.protocol.verify import verify
+from tests.scale import scaled
+
+T = b"t" * 16
+BUY_IN = LIMIT_STUD.stakes[0].buy_in
+
+
+class FailsAt(MemoryStore):
+    """Fails its ``at``-th write, before or after it is stored; everything goes through JSON, as on a disk."""
+
+    def __init__(self, at: int, *, stored: bool) -> None:
+        super().__init__()
+        self.at = at
+        self.stored = stored
+        self.writes = 0
+        self.failed = ""
+
+    def append(self, table: bytes, entries: Iterable[Mapping[str, Any]], transfers: Iterable[Transfer]) -> None:
+        with self._failing(f"append {entries}"):
+            super().append(table, json.loads(json.dumps(list(entries))), list(transfers))
+
+    def finish(self, hand: FinishedHand, snapshot: Mapping[str, Any]) -> None:
+        with self._failing("finish"):
+            super().finish(hand, json.loads(json.dumps(snapshot)))
+
+    @contextlib.contextmanager
+    def _failing(self, what: str) -> Any:
+        self.writes += 1
+        fails = self.writes == self.at
+        if fails:
+            self.failed = what
+            if not self.stored:
+                raise StoreFailed("refused")
+        yield
+        if fails:
+            raise StoreFailed("stored, but reported as failed")
+
+
+async def play_one_hand(store: FailsAt, table: bytes, client: Client, service: Service) -> CardRoom:
+    """Two players sit, play a hand and leave, each trying again what failed."""
+    room = CardRoom(store, client, service.auditor.public_keys, 100_000, lambda: time.time_ns() // 1_000_000)
+    live = await again(lambda: room.open(table, "limit_stud", ""))
+    for seat, player in enumerate(("ann", "ben"), start=1):
+        await again(lambda s=seat, p=player: live.sit(p, s, BUY_IN, p.encode()))
+    rng = random.Random(store.at)
+    async with asyncio.timeout(30):
+        while not finished(store, table):
+            hand = live.table.hand
+            need = hand.awaits if hand and live.table.playing else None
+            if isinstance(need, NeedAction):
+                choice = rng.choice([each for each in need.choices if each.act is not Act.FOLD])
+                name = live.table.seats[need.seat].player
+                play = Play(name, live.table.number, live.table.turns, choice.act, choice.lowest or None)
+                await again(lambda command=play: live.do(command))
+            await asyncio.sleep(0)
+    return room
+
+
+def finished(store: FailsAt, table: bytes) -> bool:
+    try:
+        return store.finished(table, 0).hand > 0
+    except KeyError:
+        return False
+
+
+async def again(call: Any) -> Any:
+    """Make a call, and once more if the store failed: every call may be repeated."""
+    try:
+        return call()
+    except StoreFailed:
+        await asyncio.sleep(0)
+        return call()
+
+
+def test_a_hand_is_the_same_whichever_write_fails() -> None:
+    async def story() -> int:
+        async with child_service() as service:
+            client = await Client.connect(service.address, log_key=service.log_key)
+            for at in range(1, 1_000, scaled(3, 1)):
+                for stored in (False, True):
+                    store = FailsAt(at, stored=stored)
+                    table = random.Random(f"{at}{stored}").randbytes(16)
+                    room = await play_one_hand(store, table, client, service)
+                    _, document = room.history(table, 0, "ann")
+                    verify(document, service.log_key).require()
+                    await room.stop()
+                    await check_what_is_stored(store, table, client, service)
+                    if not store.failed:
+                        await client.close()
+                        return at
+        raise AssertionError("a hand is not as long as that")
+
+    assert asyncio.run(story()) > 15, "every write of the hand was tried"
+
+
+async def check_what_is_stored(store: FailsAt, table: bytes, client: Client, service: Service) -> None:
+    """Load everything as a new process does, and count the chips."""
+    balances = store.balances()
+    Ledger(balances)
+    room = CardRoom(store, client, service.auditor.public_keys, 100_000, lambda: 2**52)
+    room.start()
+    live = room.table(table)
+    await room.stop()
+    hand = live.table.hand
+    in_pot = sum(total for _, total, _ in hand.pots()) if hand and live.table.playing and not hand.settlement else 0
+    in_stacks = sum(live.table.stack(seat) for seat in live.table.seats)
+    assert in_stacks + in_pot == balances[rack(table.hex())] == 2 * BUY_IN, (store.at, store.stored, store.failed)
+
+
+def test_after_one_answer_that_proves_nothing_the_service_is_asked_nothing_more() -> None:
+    class Liar:
+        """A table at a shuffle service whose answers do not hold."""
+
+        asked = 0
+
+        async def hand(self, seq: int) -> Any:
+            self.asked += 1
+            raise Unproven(f"hand {seq} is not in the log")
+
+    async def story() -> None:
+        liar = Liar()
+
+        async def register(_table: bytes) -> Any:
+            return liar
+
+        store = MemoryStore()
+        store.create(T, "limit_stud", "1/2")
+        cashier = PlayMoney(Ledger(), 100_000)
+        live = LiveTable(
+            store.table(T),
+            LIMIT_STUD,
+            LIMIT_STUD.stakes[0],
+            store,
+            cashier,
+            register,
+            lambda: time.time_ns() // 1_000_000,
+        )
+        life = asyncio.create_task(live.run())
+        for seat, player in enumerate(("ann", "ben"), start=1):
+            live.sit(player, seat, BUY_IN, player.encode())
+        await asyncio.sleep(1)
+        assert liar.asked == 1
+        assert "proves nothing" in live.delay
+        assert live.table.hand is None
+        live.do(Stand("ann"))
+        life.cancel()
+        await asyncio.gather(life, return_exceptions=True)
+
+    asyncio.run(story())
