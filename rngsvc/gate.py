@@ -8,7 +8,8 @@ from __future__ import annotations  # grpc's classes are generic in its stubs on
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, Final, Self, cast
@@ -17,6 +18,7 @@ import grpc
 import structlog
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import DecodeError
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
@@ -51,6 +53,7 @@ STATUS: Final[dict[type[ServiceError], int]] = {
 Context = grpc.aio.ServicerContext[Any, Any]
 UnaryMethod = Callable[[Any, Context], Awaitable[Any]]
 StreamMethod = Callable[[Any, Context], AsyncIterator[Any]]
+Parse = Callable[[bytes], Any]
 
 caller: ContextVar[Caller] = ContextVar("caller")
 """Who makes the call that is being answered."""
@@ -77,12 +80,14 @@ def to_status(error: ServiceError) -> status_pb2.Status:
 
 
 class Gate(grpc.aio.ServerInterceptor):
-    """Wraps every method of ours: role, deadline, errors, metrics. Health and reflection pass as they are."""
+    """Wraps every method of ours: role, load, deadline, errors, metrics. Health and reflection pass as they are."""
 
-    def __init__(self, metrics: Metrics, *, has_tls: bool, default_deadline_s: float) -> None:
+    def __init__(self, metrics: Metrics, *, has_tls: bool, default_deadline_s: float, most_calls: int) -> None:
         self._metrics = metrics
         self._has_tls = has_tls
         self._default_deadline_s = default_deadline_s
+        self._most_calls = most_calls
+        self._calls = 0
         self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
 
     async def intercept_service(
@@ -97,25 +102,29 @@ class Gate(grpc.aio.ServerInterceptor):
         if method not in self._wrapped:
             handler = await continuation(handler_call_details)
             assert handler, "every method in the table is served"
+            assert handler.request_deserializer, "generated code has one"
+            # gRPC itself would answer a message that is none with INTERNAL; so the bytes come through as they are.
+            parse = handler.request_deserializer
+            wrapped: grpc.RpcMethodHandler[Any, Any]
             if handler.response_streaming:
                 wrapped = grpc.unary_stream_rpc_method_handler(
-                    partial(self._stream, method, cast("StreamMethod", handler.unary_stream)),
-                    request_deserializer=handler.request_deserializer,
+                    partial(self._stream, method, cast("StreamMethod", handler.unary_stream), parse),
                     response_serializer=handler.response_serializer,
                 )
             else:
                 wrapped = grpc.unary_unary_rpc_method_handler(
-                    partial(self._unary, method, cast("UnaryMethod", handler.unary_unary)),
-                    request_deserializer=handler.request_deserializer,
+                    partial(self._unary, method, cast("UnaryMethod", handler.unary_unary), parse),
                     response_serializer=handler.response_serializer,
                 )
             self._wrapped[method] = wrapped
         return self._wrapped[method]
 
-    async def _unary(self, method: str, behaviour: UnaryMethod, request: object, context: Context) -> object:
-        with _Watch(self._metrics, method) as watch:
+    async def _unary(
+        self, method: str, behaviour: UnaryMethod, parse: Parse, message: bytes, context: Context
+    ) -> object:
+        with _Watch(self._metrics, method) as watch, self._counted():
             try:
-                self._admit(method, context)
+                request = self._admit(method, parse, message, context)
                 if context.time_remaining() is None:
                     async with asyncio.timeout(self._default_deadline_s):
                         return await behaviour(request, context)
@@ -128,20 +137,36 @@ class Gate(grpc.aio.ServerInterceptor):
         self,
         method: str,
         behaviour: StreamMethod,
-        request: object,
+        parse: Parse,
+        message: bytes,
         context: Context,
     ) -> AsyncIterator[object]:
-        with _Watch(self._metrics, method) as watch:
+        with _Watch(self._metrics, method) as watch, self._counted():
             try:
-                self._admit(method, context)
-                async for message in behaviour(request, context):
-                    yield message
+                request = self._admit(method, parse, message, context)
+                async for answer in behaviour(request, context):
+                    yield answer
             except (asyncio.CancelledError, Exception) as error:  # noqa: BLE001  (each ends as a status)
                 await self._end(watch, context, error)
 
-    def _admit(self, method: str, context: Context) -> None:
+    def _admit(self, method: str, parse: Parse, message: bytes, context: Context) -> object:
+        """Return the request if its caller may make it and there is room for it."""
         shown = context.auth_context().get("x509_pem_cert", ()) if self._has_tls else ()
         caller.set(caller_of(method, next(iter(shown), None), has_tls=self._has_tls))
+        if self._calls > self._most_calls:
+            raise Overloaded(Reason.OVERLOADED, f"{self._most_calls} calls are being answered already")
+        try:
+            return parse(message)
+        except DecodeError:
+            raise InvalidField("request", "a protobuf message of this method's request type") from None
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self._calls += 1
+        try:
+            yield
+        finally:
+            self._calls -= 1
 
     async def _end(self, watch: _Watch, context: Context, error: BaseException) -> None:
         """End the call with the status of ``error``; re-raises what gRPC itself must see."""

@@ -16,14 +16,13 @@ from rngsvc.gate import Context, Gate, caller, to_status
 from rngsvc.log import Log, Logged
 from rngsvc.metrics import Metrics
 from rngsvc.ports import Store
-from rngsvc.protocol.commitment import MAX_ITEMS
+from rngsvc.protocol.commitment import MAX_ITEMS, MAX_SEQ
 from rngsvc.protocol.derivation import MAX_MODULUS
 from rngsvc.results import AuditVerdict, BatteryVerdict, Results
 from rngsvc.sampling import Sampler, SampleRequest, Totals
 from rngsvc.service import Service
 from rngsvc.v1 import audit_pb2, audit_pb2_grpc, log_pb2, log_pb2_grpc, shuffle_pb2, shuffle_pb2_grpc
 
-ERROR_DOMAIN: Final = "rngsvc"
 _MAX_PAGE: Final = 1000
 _STREAM_ENTRIES: Final = 256
 _STREAM_BYTES: Final = 1 << 20
@@ -133,7 +132,7 @@ class ShuffleServicer(shuffle_pb2_grpc.ShuffleServiceServicer):
         table, wanted = wire.table_id(request.table), request.state
         if wanted and wanted not in wire.STATES.values():
             raise InvalidField("state", "a HandState")
-        steps = await self._service.hands(caller.get(), table, request.after_seq, limit)
+        steps = await self._service.hands(caller.get(), table, min(request.after_seq, MAX_SEQ), limit)
         hands = [
             shuffle_pb2.HandSummary(
                 seq=step.seq, state=wire.STATES[wire.STATE_AFTER[step.kind]], last_index=step.position or 0
@@ -424,8 +423,8 @@ def build(
 ) -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
     """Return the server, without a port yet, and its health service."""
     server = grpc.aio.server(
-        interceptors=[Gate(metrics, has_tls=has_tls, default_deadline_s=default_deadline_s)],
-        maximum_concurrent_rpcs=max_concurrent,
+        # The gate counts calls itself: gRPC's own limit refuses without saying when to come back.
+        interceptors=[Gate(metrics, has_tls=has_tls, default_deadline_s=default_deadline_s, most_calls=max_concurrent)],
         options=[
             ("grpc.max_receive_message_length", max_message_bytes),
             ("grpc.max_send_message_length", -1),
