@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from dealer.cashier import BANK, Ledger, PlayMoney
+from dealer.cashier import PlayMoney
 from dealer.history import Reader, history, open_locations, replay
 from dealer.house_rules import HouseRules, Stakes
 from dealer.rooms import GAMES
@@ -40,9 +40,7 @@ class CardRoom:
         self._live: dict[bytes, LiveTable] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.stopped = asyncio.Event()
-        balances = store.balances()
-        self._cashier = PlayMoney(Ledger(balances), grant)
-        self._cashier.know(name.removeprefix("player:") for name in balances if name != BANK)
+        self._cashier = PlayMoney(grant, store.balances())
 
     def start(self) -> None:
         """Let all stored tables go on."""

@@ -9,11 +9,12 @@ from typing import Final, NamedTuple, Protocol
 
 BANK: Final = "bank"
 RAKE: Final = "rake"
+_PLAYER: Final = "player:"
 
 
 def wallet(player: str) -> str:
     """Return the name of a player's account."""
-    return f"player:{player}"
+    return f"{_PLAYER}{player}"
 
 
 def rack(table: str) -> str:
@@ -48,6 +49,9 @@ class Cashier(Protocol):
     def post(self, transfers: Iterable[Transfer]) -> None:
         """Carry out transfers that are stored."""
 
+    def load(self, balances: Mapping[str, int]) -> None:
+        """Take the balances that are stored: at the start, and after a write of unknown outcome."""
+
 
 class Ledger:
     """Accounts and their balances, which add up to nothing."""
@@ -77,14 +81,14 @@ class Ledger:
 class PlayMoney:
     """A cashier who gives every player ``grant`` cents the first time he asks for chips."""
 
-    def __init__(self, ledger: Ledger, grant: int) -> None:
-        self.ledger = ledger
+    def __init__(self, grant: int, balances: Mapping[str, int] | None = None) -> None:
         self._grant = grant
-        self._known: set[str] = set()
+        self.load(balances or {})
 
-    def know(self, players: Iterable[str]) -> None:
-        """Learn who has had his grant, after a restart."""
-        self._known.update(players)
+    def load(self, balances: Mapping[str, int]) -> None:
+        """Take the balances that are stored; who has an account has had his grant."""
+        self.ledger = Ledger(balances)
+        self._known = {name.removeprefix(_PLAYER) for name in balances if name.startswith(_PLAYER)}
 
     def balance(self, player: str) -> int:
         """Return what a player has, his grant included."""
@@ -105,4 +109,4 @@ class PlayMoney:
         """Carry out transfers that are stored."""
         kept = list(transfers)
         self.ledger.post(kept)
-        self._known.update(each.credit.removeprefix("player:") for each in kept if each.debit == BANK)
+        self._known.update(each.credit.removeprefix(_PLAYER) for each in kept if each.debit == BANK)

@@ -157,6 +157,7 @@ class LiveTable:
         except StoreFailed:
             # Nobody is shown what may not be stored.
             self._load(self._store.table(self.id))
+            self._cashier.load(self._store.balances())
             raise
         self._cashier.post(transfers)
 

@@ -146,7 +146,7 @@ def test_after_one_answer_that_proves_nothing_the_service_is_asked_nothing_more(
 
         store = MemoryStore()
         store.create(T, "limit_stud", "1/2")
-        cashier = PlayMoney(Ledger(), 100_000)
+        cashier = PlayMoney(100_000)
         live = LiveTable(
             store.table(T),
             LIMIT_STUD,

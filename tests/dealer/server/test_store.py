@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dealer.cashier import BANK, Ledger, PlayMoney, Transfer, rack, wallet
+from dealer.cashier import BANK, PlayMoney, Transfer, rack, wallet
 from dealer.rooms.limit_stud import LIMIT_STUD
 from dealer.store import FinishedHand, Store, StoreFailed
 from dealer.store.memory import MemoryStore
@@ -126,8 +126,7 @@ class Failing(MemoryStore):
 
 
 def live_on(store: Store) -> LiveTable:
-    cashier = PlayMoney(Ledger(store.balances()), 100_000)
-    cashier.know(name.removeprefix("player:") for name in store.balances() if name != BANK)
+    cashier = PlayMoney(100_000, store.balances())
 
     async def register(_table: bytes) -> Any:
         raise AssertionError("nothing is dealt here")
@@ -167,7 +166,9 @@ def test_after_a_failed_write_the_table_is_what_is_stored(failure: str) -> None:
         assert picture(live) == picture(live_on(store)), "memory and store agree"
         if failure == "refused":
             assert picture(live) == before
-        Ledger(store.balances())
+        cashier = live._cashier
+        assert isinstance(cashier, PlayMoney)
+        assert {name: cashier.ledger.balance(name) for name in store.balances()} == store.balances()
 
 
 def test_a_request_that_was_stored_is_known_again_after_a_restart() -> None:
@@ -188,6 +189,6 @@ def test_time_never_goes_back_at_a_table() -> None:
     async def register(_table: bytes) -> Any:
         raise AssertionError("nothing is dealt here")
 
-    cashier = PlayMoney(Ledger(), 1)
+    cashier = PlayMoney(1)
     live = LiveTable(store.table(T), LIMIT_STUD, LIMIT_STUD.stakes[0], store, cashier, register, lambda: next(times))
     assert [live.now_ms() for _ in range(3)] == [5_000, 5_000, 6_000]

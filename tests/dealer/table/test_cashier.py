@@ -12,7 +12,7 @@ GRANT = 10_000
 
 
 def test_a_player_is_given_his_play_money_once() -> None:
-    cashier = PlayMoney(Ledger(), GRANT)
+    cashier = PlayMoney(GRANT)
     assert cashier.balance("ann") == GRANT
     cashier.post(cashier.brings("ann", "t", 4_000))
     cashier.post(cashier.brings("ann", "t", 6_000))
@@ -24,16 +24,15 @@ def test_a_player_is_given_his_play_money_once() -> None:
 
 
 def test_nothing_moves_before_it_is_posted() -> None:
-    cashier = PlayMoney(Ledger(), GRANT)
+    cashier = PlayMoney(GRANT)
     cashier.brings("ann", "t", GRANT)
     assert cashier.balance("ann") == GRANT
 
 
 def test_a_restarted_cashier_gives_nobody_twice() -> None:
-    cashier = PlayMoney(Ledger(), GRANT)
+    cashier = PlayMoney(GRANT)
     cashier.post(cashier.brings("ann", "t", GRANT))
-    again = PlayMoney(Ledger({BANK: -GRANT, rack("t"): GRANT}), GRANT)
-    again.know(["ann"])
+    again = PlayMoney(GRANT, {BANK: -GRANT, wallet("ann"): 0, rack("t"): GRANT})
     assert again.balance("ann") == 0
     assert again.balance("ben") == GRANT
 
@@ -46,7 +45,7 @@ def test_a_ledger_that_does_not_balance_stops(balances: dict[str, int]) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["ann", "ben"]), st.integers(1, 9_000), st.booleans())))
 def test_any_sequence_of_bringing_and_taking_balances(moves: list[tuple[str, int, bool]]) -> None:
-    cashier = PlayMoney(Ledger(), GRANT)
+    cashier = PlayMoney(GRANT)
     on_table = dict.fromkeys(("ann", "ben"), 0)
     for player, amount, brings in moves:
         if brings and cashier.balance(player) >= amount:
