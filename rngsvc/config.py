@@ -175,10 +175,10 @@ class Settings(BaseModel):
         description="Name of the log, for ever: a host and path without scheme, for example cardroom.example/rng."
     )
     signing_key: KeyLocation = Field(
-        description="Where the log's Ed25519 key lies (PEM): file:PATH of mode 0600, or env:NAME."
+        description="Where the log's Ed25519 key lies: file:PATH of mode 0600, env:NAME (both PEM), or pkcs11:..."
     )
     key_encryption_key: KeyLocation = Field(
-        description="Where the key lies that wraps the data keys of sealed seeds (32 bytes in hex or base64)."
+        description="Where the key lies that wraps the data keys of seeds: file: or env: (hex or base64), or pkcs11:..."
     )
 
     # --- Listeners ---

@@ -118,6 +118,10 @@ class StoreDamaged(Exception):
     """What is stored does not fit together: somebody or something has altered it. Nothing may be built on it."""
 
 
+class UnwrapRefused(Exception):
+    """A data key does not unwrap: it, its context or the key-encryption key is not the one it was wrapped with."""
+
+
 class Store(Protocol):
     """Where log, tables and hands are kept. One writer; readers see only whole commits."""
 
@@ -206,7 +210,10 @@ class KeyEncryptionKey(Protocol):
         """Return ``data_key`` wrapped; ``context`` is bound to it."""
 
     def unwrap(self, wrapped: bytes, context: bytes) -> bytes:
-        """Return the data key; raises if it was wrapped by another key or for another context."""
+        """Return the data key; UnwrapRefused if it was wrapped by another key, for another context, or was changed.
+
+        Any other exception says nothing about the data key: the key-encryption key could not be used.
+        """
 
 
 class HeadGuard(Protocol):

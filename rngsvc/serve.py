@@ -36,10 +36,9 @@ from rngsvc.generator import Generator
 from rngsvc.hand_secrets import HandSecrets
 from rngsvc.head_guard import FileGuard
 from rngsvc.http import address_of, bound, serving
+from rngsvc.keys.loading import load_key_encryption_key, load_signer
 from rngsvc.keys.location import KeyUnavailable
 from rngsvc.keys.making import make_auditor_keys, make_key_encryption_key, make_signing_key
-from rngsvc.keys.signing import SigningKey
-from rngsvc.keys.wrapping import KeyEncryptionKey
 from rngsvc.log import Log
 from rngsvc.manifest import manifest_hash
 from rngsvc.metrics import Metrics
@@ -145,8 +144,8 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
         reseed_after_requests=settings.reseed_after_requests,
         reseed_after_s=settings.reseed_after_s,
     )
-    signing_key = SigningKey.load(settings.signing_key)
-    kek = KeyEncryptionKey.load(settings.key_encryption_key)
+    signing_key = load_signer(settings.signing_key)
+    kek = load_key_encryption_key(settings.key_encryption_key)
     note_key = NoteKey(settings.origin, signing_key.public_key)
     path = settings.store.path
     store = _store(settings)

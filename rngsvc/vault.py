@@ -13,7 +13,8 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from rngsvc.ports import DataKeyRow, Entropy, KeyEncryptionKey, Store
+from rngsvc.errors import Reason, TryAgain
+from rngsvc.ports import DataKeyRow, Entropy, KeyEncryptionKey, Store, UnwrapRefused
 
 DATA_KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
@@ -46,7 +47,10 @@ class Vault:
         self._keys: OrderedDict[tuple[bytes, int], AESGCM | str | None] = OrderedDict()
 
     async def load(self, table: bytes, day: int) -> None:
-        """Bring the data key of that table and day into memory, or learn that there is none that can be used."""
+        """Bring the data key of that table and day into memory, or learn that there is none that can be used.
+
+        TryAgain while the key-encryption key cannot be used.
+        """
         if (table, day) in self._keys:
             self._keys.move_to_end((table, day))
             return
@@ -105,8 +109,11 @@ class Vault:
     def _unwrap(self, table: bytes, day: int, wrapped: bytes) -> AESGCM | str:
         try:
             return AESGCM(self._kek.unwrap(wrapped, self._context(table, day)))
-        except Exception as error:  # noqa: BLE001  (each kind of key has errors of its own; none is told to callers)
-            return f"its data key does not unwrap: {type(error).__name__}"
+        except UnwrapRefused:
+            return "its data key does not unwrap"
+        except Exception as error:
+            # A token that does not answer must not look like a lost seed.
+            raise TryAgain(Reason.KEY_UNAVAILABLE, "the key-encryption key cannot be used now") from error
 
     def _context(self, table: bytes, day: int) -> bytes:
         """Return what binds a wrapped data key to its place, so that no other can be put there."""

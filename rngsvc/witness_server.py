@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from rngsvc.config import Address
 from rngsvc.http import address_of, bound, serving
-from rngsvc.keys.signing import SigningKey
+from rngsvc.ports import Signer
 from rngsvc.protocol.cosignature import CosignerKey
 from rngsvc.protocol.signed_note import NoteKey
 from rngsvc.store.witness import WitnessStore
@@ -43,7 +43,7 @@ def app(witness: Witness) -> Starlette:
     )
 
 
-async def run(name: str, key: SigningKey, logs: Mapping[str, Sequence[NoteKey]], state: Path, listen: Address) -> None:
+async def run(name: str, key: Signer, logs: Mapping[str, Sequence[NoteKey]], state: Path, listen: Address) -> None:
     """Run a witness until SIGTERM or SIGINT. Prints one JSON line when it is ready. OSError if it cannot listen."""
     cosigner = CosignerKey(name, key.public_key)
     store = WitnessStore(state)

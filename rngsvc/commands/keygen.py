@@ -1,9 +1,10 @@
 """`rngsvc keygen`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,12 +12,21 @@ from rngsvc.commands.exit_codes import Ended, ExitCode
 from rngsvc.commands.output import json_option, print_json
 from rngsvc.keys.development_ca import issue_client, issue_server, make_ca
 from rngsvc.keys.identity import Identity, IdentityRefused, Role
+from rngsvc.keys.loading import token_keys
 from rngsvc.keys.location import KeyUnavailable
 from rngsvc.keys.making import make_auditor_keys, make_key_encryption_key, make_signing_key, make_witness_key
 from rngsvc.protocol.errors import MalformedError
+from rngsvc.protocol.signed_note import NoteKey, check_key_name
 
 _NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+def _place_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    function = click.option(
+        "--pkcs11", "uri", metavar="URI", help="Make it in a token instead, which it never leaves."
+    )(function)
+    return click.option("-o", "--output", type=_NEW_FILE, help="File for the private key.")(function)
 
 
 @click.group()
@@ -26,14 +36,18 @@ def command() -> None:
 
 @command.command()
 @click.option("--origin", required=True, help="Name of the log, for ever, for example cardroom.example/rng.")
-@click.option("-o", "--output", type=_NEW_FILE, required=True, help="File for the private key (PEM).")
+@_place_options
 @json_option
-def log(origin: str, output: Path, as_json: bool) -> None:
+def log(origin: str, output: Path | None, uri: str | None, as_json: bool) -> None:
     """Make the log's signing key, and print the verifier key that callers and players are given."""
     with _refusals():
-        public = make_signing_key(output, origin)
+        if output := _in_file(output, uri):
+            public = make_signing_key(output, origin)
+        else:
+            check_key_name(origin, "origin")
+            public = NoteKey(origin, token_keys().make_token_signing_key(uri).public_key)
     if as_json:
-        print_json({"file": str(output), "origin": origin, "log_key": public.vkey})
+        print_json({"file": str(output) if output else uri, "origin": origin, "log_key": public.vkey})
     else:
         click.echo(public.vkey)
 
@@ -53,11 +67,14 @@ def witness(name: str, output: Path, as_json: bool) -> None:
 
 
 @command.command()
-@click.option("-o", "--output", type=_NEW_FILE, required=True, help="File for the key.")
-def seeds(output: Path) -> None:
+@_place_options
+def seeds(output: Path | None, uri: str | None) -> None:
     """Make the key-encryption key, under which the seeds of open hands are stored."""
     with _refusals():
-        make_key_encryption_key(output)
+        if output := _in_file(output, uri):
+            make_key_encryption_key(output)
+        else:
+            token_keys().make_token_key_encryption_key(uri)
 
 
 @command.command()
@@ -106,6 +123,13 @@ def client(folder: Path, role: str, name: str, as_json: bool) -> None:
         )
     else:
         click.echo(f"{folder / files}.pem {identity.uri}")
+
+
+def _in_file(output: Path | None, uri: str | None) -> Path | None:
+    """Return the file that a key is made in, None if it is made in the token at ``uri``."""
+    if (output is None) == (uri is None):
+        raise click.UsageError("either --output or --pkcs11 is needed")
+    return output
 
 
 @contextmanager

@@ -8,8 +8,8 @@ import click
 from rngsvc.commands.exit_codes import Ended, ExitCode
 from rngsvc.commands.keys import LogKey
 from rngsvc.config import Address
+from rngsvc.keys.loading import load_signer
 from rngsvc.keys.location import KeyUnavailable
-from rngsvc.keys.signing import SigningKey
 from rngsvc.protocol.errors import MalformedError
 from rngsvc.protocol.signed_note import NoteKey, check_key_name
 
@@ -34,7 +34,7 @@ def command() -> None:
 
 @command.command()
 @click.option("--name", required=True, help="The witness's name, for example witness.example/w1.")
-@click.option("--key", "key_uri", required=True, metavar="URI", help="Its signing key: file:PATH or env:NAME.")
+@click.option("--key", "key_uri", required=True, metavar="URI", help="Its signing key: file:, env: or pkcs11:.")
 @click.option("--state", type=click.Path(path_type=Path), required=True, help="File with what it has seen (SQLite).")
 @click.option("--log-key", "logs", type=LogKey(), multiple=True, required=True, help="A log to witness; repeatable.")
 @click.option(
@@ -56,7 +56,7 @@ def serve(name: str, key_uri: str, state: Path, logs: tuple[NoteKey, ...], liste
         by_origin.setdefault(log.name, []).append(log)
     try:
         check_key_name(name, "name")
-        key = SigningKey.load(key_uri)
+        key = load_signer(key_uri)
         asyncio.run(witness_server.run(name, key, by_origin, state, listen))
     except (MalformedError, KeyUnavailable, OSError) as error:
         raise Ended(ExitCode.CONFIGURATION, str(error)) from None

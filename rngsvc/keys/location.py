@@ -1,32 +1,81 @@
-"""Where a secret key lies, written as a URI: `file:PATH` or `env:NAME`."""
+"""Where a secret key lies, written as a URI: `file:PATH`, `env:NAME`, or `pkcs11:...` for one that a token keeps."""
 
 import os
 import stat
 from collections.abc import MutableMapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
+from urllib.parse import unquote
 
 MOST_KEY_BYTES: Final = 65_536
+
+_PKCS11_FORM: Final = "must be pkcs11:token=LABEL;object=LABEL?module-path=FILE&pin-source=URI"
 
 
 class KeyUnavailable(Exception):
     """A key cannot be had, or is not what it should be; the message names the place and the remedy, never content."""
 
 
+@dataclass(frozen=True, slots=True)
+class TokenObject:
+    """A key in a PKCS#11 token, by the labels of token and key (RFC 7512).
+
+    `module` is the token's library, `pin_source` the file: or env: where the user's PIN lies.
+    """
+
+    module: str
+    token: str
+    label: str
+    pin_source: str
+
+    @classmethod
+    def parse(cls, uri: str) -> Self:
+        """Read pkcs11:token=LABEL;object=LABEL?module-path=FILE&pin-source=URI; ValueError for anything else."""
+        path, _, query = uri.removeprefix("pkcs11:").partition("?")
+        given: dict[str, str] = {}
+        for attribute in (*path.split(";"), *query.split("&")):
+            name, _, value = attribute.partition("=")
+            if name == "pin-value":
+                raise ValueError("must not hold the PIN itself: name its place with pin-source")
+            if name in given:
+                raise ValueError(_PKCS11_FORM)
+            given[name] = unquote(value)
+        if set(given) != {"token", "object", "module-path", "pin-source"} or not all(given.values()):
+            raise ValueError(_PKCS11_FORM)
+        if _scheme_of(given["pin-source"]) not in {"file", "env"}:
+            raise ValueError("must have a pin-source of the form file:PATH or env:NAME")
+        return cls(given["module-path"], given["token"], given["object"], given["pin-source"])
+
+
+def is_in_token(uri: str) -> bool:
+    """Say whether the key at `uri` stays in a token."""
+    return uri.startswith("pkcs11:")
+
+
 def check_location(uri: str) -> None:
-    """Raise ValueError unless `uri` is a place that this version can read a key from; nothing is read."""
-    scheme, _, rest = uri.partition(":")
-    if scheme == "pkcs11":
-        raise ValueError("pkcs11: is not built yet in this version: use file: or env:")
-    if scheme not in {"file", "env"} or not rest:
+    """Raise ValueError unless `uri` is a place where a key can lie; nothing is read."""
+    if is_in_token(uri):
+        TokenObject.parse(uri)
+    elif _scheme_of(uri) not in {"file", "env"}:
         # What stands there may be the key itself, written where its place should be: do not repeat it.
-        raise ValueError("must be file:PATH or env:NAME")
+        raise ValueError("must be file:PATH, env:NAME or pkcs11:...")
 
 
 def environment_name(uri: str) -> str | None:
-    """Return the name of the environment variable that `uri` points to, None if it points elsewhere."""
+    """Return the name of the environment variable that `uri`, or its PIN's place, points to; None if there is none."""
+    if is_in_token(uri):
+        try:
+            uri = TokenObject.parse(uri).pin_source
+        except ValueError:
+            return None
     scheme, _, name = uri.partition(":")
     return name if scheme == "env" else None
+
+
+def _scheme_of(uri: str) -> str | None:
+    scheme, _, rest = uri.partition(":")
+    return scheme if rest else None
 
 
 def read_secret(uri: str, environ: MutableMapping[str, str] = os.environ) -> bytes:
@@ -39,6 +88,8 @@ def read_secret(uri: str, environ: MutableMapping[str, str] = os.environ) -> byt
         KeyUnavailable: there is nothing, it cannot be read, or others could read it too.
     """
     try:
+        if is_in_token(uri):
+            raise ValueError("must be file:PATH or env:NAME; a token gives no key away")
         check_location(uri)
     except ValueError as error:
         raise KeyUnavailable(f"key location: {error}") from None

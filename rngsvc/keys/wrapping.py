@@ -10,15 +10,12 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from rngsvc.keys.location import KeyUnavailable, read_secret
+from rngsvc.ports import UnwrapRefused
 
 KEY_BYTES: Final = 32
 
 _KEY_ID_BYTES: Final = 8
 _NONCE_BYTES: Final = 12
-
-
-class UnwrapRefused(Exception):
-    """A data key does not unwrap: it, its context or the key-encryption key is not the one it was wrapped with."""
 
 
 class KeyEncryptionKey:

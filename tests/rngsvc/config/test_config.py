@@ -96,7 +96,7 @@ def test_everything_that_is_wrong_is_said_at_once_with_its_place_and_its_remedy(
         "RNGSVC_LISTN (environment): is no setting of this version; did you mean RNGSVC_LISTEN?",
         "batch_limit (environment): must be 1 to 65536",
         "drain_s (flag): must be 0 to 600",
-        "key_encryption_key (flag): pkcs11: is not built yet in this version: use file: or env:",
+        "key_encryption_key (flag): must be pkcs11:token=LABEL;object=LABEL?module-path=FILE&pin-source=URI",
         f"listen (file {file}): must be text, in quotes",
         "log_level (environment): must be debug, info, warning, error",
         f"origin (file {file}): must be 1..255 printable ASCII characters without space and plus",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rngsvc.keys.location import KeyUnavailable, check_location, environment_name, read_secret
+from rngsvc.keys.location import KeyUnavailable, TokenObject, check_location, environment_name, read_secret
 from rngsvc.keys.signing import SigningKey
 from rngsvc.keys.wrapping import KeyEncryptionKey
 
@@ -66,14 +66,13 @@ def test_an_environment_variable_is_read_once_and_taken_out() -> None:
 @pytest.mark.parametrize(
     ("uri", "message"),
     [
-        ("pkcs11:token=room;object=log", "not built yet in this version: use file: or env:"),
-        ("", "must be file:PATH or env:NAME"),
-        ("file:", "must be file:PATH or env:NAME"),
-        ("env:", "must be file:PATH or env:NAME"),
-        ("/etc/key", "must be file:PATH or env:NAME"),
-        ("https://key", "must be file:PATH or env:NAME"),
-        (f"{SECRET}", "must be file:PATH or env:NAME"),
-        (f"hex:{SECRET}", "must be file:PATH or env:NAME"),
+        ("", "must be file:PATH, env:NAME or pkcs11:"),
+        ("file:", "must be file:PATH, env:NAME or pkcs11:"),
+        ("env:", "must be file:PATH, env:NAME or pkcs11:"),
+        ("/etc/key", "must be file:PATH, env:NAME or pkcs11:"),
+        ("https://key", "must be file:PATH, env:NAME or pkcs11:"),
+        (f"{SECRET}", "must be file:PATH, env:NAME or pkcs11:"),
+        (f"hex:{SECRET}", "must be file:PATH, env:NAME or pkcs11:"),
     ],
 )
 def test_another_place_is_refused_without_repeating_what_may_be_the_key(uri: str, message: str) -> None:
@@ -81,6 +80,39 @@ def test_another_place_is_refused_without_repeating_what_may_be_the_key(uri: str
         with pytest.raises(error, match=message) as refused:
             refuse(uri)  # type: ignore[operator]
         assert SECRET not in str(refused.value)
+
+
+IN_TOKEN = "pkcs11:token=card%20room;object=log?module-path=/lib/hsm.so&pin-source=env:PIN"
+
+
+def test_a_key_in_a_token_is_named_by_labels_library_and_the_place_of_the_pin() -> None:
+    assert TokenObject.parse(IN_TOKEN) == TokenObject("/lib/hsm.so", "card room", "log", "env:PIN")
+    assert environment_name(IN_TOKEN) == "PIN"
+    assert environment_name(IN_TOKEN.replace("env:PIN", "file:/pin")) is None
+    with pytest.raises(KeyUnavailable, match="a token gives no key away"):
+        read_secret(IN_TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("part", "instead", "message"),
+    [
+        ("token=card%20room;", "", "must be pkcs11:token="),
+        ("object=log", "object=", "must be pkcs11:token="),
+        ("object=log", "object=log;object=log", "must be pkcs11:token="),
+        ("object=log", "object=log;type=private", "must be pkcs11:token="),
+        ("?module-path=/lib/hsm.so&", "?", "must be pkcs11:token="),
+        ("&pin-source=env:PIN", "", "must be pkcs11:token="),
+        ("pin-source=env:PIN", f"pin-value={SECRET}", "must not hold the PIN itself: name its place with pin-source"),
+        ("env:PIN", SECRET, "must have a pin-source of the form file:PATH or env:NAME"),
+        ("env:PIN", "env:", "must have a pin-source of the form file:PATH or env:NAME"),
+        ("env:PIN", f"|echo {SECRET}", "must have a pin-source of the form file:PATH or env:NAME"),
+    ],
+)
+def test_another_form_of_a_key_in_a_token_is_refused(part: str, instead: str, message: str) -> None:
+    assert part in IN_TOKEN
+    with pytest.raises(ValueError, match=message) as refused:
+        check_location(IN_TOKEN.replace(part, instead))
+    assert SECRET not in str(refused.value)
 
 
 def test_the_variable_behind_a_location_is_known() -> None:

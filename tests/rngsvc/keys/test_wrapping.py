@@ -5,11 +5,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rngsvc import ports
-from rngsvc.keys.wrapping import KeyEncryptionKey, UnwrapRefused
+from rngsvc.errors import Reason, TryAgain
+from rngsvc.keys.wrapping import KeyEncryptionKey
+from rngsvc.ports import UnwrapRefused
+from rngsvc.store.memory import MemoryStore
+from rngsvc.vault import Vault
 from tests.scale import scaled
 
 KEY = b"\x07" * 32
 OTHER = b"\x08" * 32
+TABLE = bytes(range(16))
+
+
+class FixedEntropy:
+    def generate(self, count: int) -> bytes:
+        return bytes(count)
 
 
 def test_it_is_the_key_encryption_key_that_the_service_asks_for() -> None:
@@ -70,3 +80,36 @@ def test_the_key_does_not_show_in_its_text() -> None:
     key = KeyEncryptionKey(KEY)
     assert repr(key) == f"<KeyEncryptionKey {key.key_id.hex()}>"
     assert "07" * 4 not in repr(key)
+
+
+class AwayNowAndThen(KeyEncryptionKey):
+    """A key in a token that does not always answer."""
+
+    away = False
+
+    def unwrap(self, wrapped: bytes, context: bytes) -> bytes:
+        if self.away:
+            raise RuntimeError("the token was pulled out")
+        return super().unwrap(wrapped, context)
+
+
+@pytest.mark.asyncio
+async def test_a_key_that_cannot_be_used_now_is_no_lost_seed() -> None:
+    store, kek = MemoryStore(), AwayNowAndThen(KEY)
+    await store.open()
+    before = Vault("cardroom.example/rng", kek, store, FixedEntropy())
+    await before.load(TABLE, 1)
+    row = before.ensure(TABLE, 1)
+    assert row
+    head = ports.Head(0, bytes(32), b"", 0)
+    await store.commit(ports.Commit(None, head, data_keys=[row]))
+    sealed = before.seal(TABLE, 1, b"seed", b"context")
+
+    kek.away = True
+    after = Vault("cardroom.example/rng", kek, store, FixedEntropy())
+    with pytest.raises(TryAgain) as refused:
+        await after.load(TABLE, 1)
+    assert refused.value.reason is Reason.KEY_UNAVAILABLE
+    kek.away = False
+    await after.load(TABLE, 1)
+    assert after.unseal(TABLE, 1, sealed, b"context") == b"seed"
