@@ -6,13 +6,14 @@ decide who wins, the result says so.
 """
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, permutations
 from math import perm
 from typing import Any, Final
 
-from dealer import draw
+from dealer import draw, stud
 from dealer.actions import Act, Action, IllegalAction
 from dealer.cards import NAMES, parse
 from dealer.events import Post, Posting
@@ -24,10 +25,12 @@ from dealer.state import SHOWDOWN, Hand, NeedAction, NeedCards, NeedShuffle
 from dealer.stud import Face
 
 HIDDEN: Final = "??"
-# How often unseen upcards of one street are dealt anew to find some that make the recorded player speak first, and how
-# often in one replay. With eight boards the best of which must be a given one, a street takes some ten deals.
-_DEALS_A_STREET: Final = 200
-_DEALS_A_REPLAY: Final = 4000
+# How often unseen upcards are dealt anew to find some that make the recorded players speak first: on one street before
+# the street before it is dealt anew, and in one replay.
+_DEALS_A_STREET: Final = 6
+_DEALS_OF_UPCARDS: Final = 6000
+# How often a hand is played at most to find unseen cards that fit.
+_REPLAYS: Final = 200
 # Unseen cards at a showdown are tried out in full up to this many ways, beyond it by this many samples.
 _WAYS_TO_TRY: Final = 5000
 
@@ -118,16 +121,26 @@ class _Record:
         self.shown = {entry["player"]: [parse(name) for name in entry["cards"]] for entry in case["showdown"]}
         on_streets = _names_in([case["cards"], case.get("community_card")])
         self.named = {parse(name) for name in on_streets if name != HIDDEN}.union(*self.shown.values())
-        self.deals_left = _DEALS_A_REPLAY
+        self.deals = 0
         self.rng = random.Random(case["id"])  # noqa: S311  # any card will do, but the same ones each time
 
     def play(self) -> _Run:
-        """Play to the end; if unseen cards made a hand win that its owner never showed, deal them again."""
-        for _ in range(50):
+        """Play to the end, with other unseen cards if those did not fit.
+
+        They do not if other players than the record's spoke first by them, or if they made a hand win that its owner
+        never showed. What no unseen card can mend is returned as far as it went.
+        """
+        best: _Run | None = None
+        for _ in range(_REPLAYS):
+            dealt = self.deals
             run = self._go(_Run(self._start(), 0, []))
-            if run.rejected or not self._unshown_hand_won(run.hand):
+            if best is None or run.rejected is None or run.index > best.index:
+                best = run
+            fits = run.rejected is None and not self._unshown_hand_won(run.hand)
+            if fits or (run.rejected is not None and self.deals == dealt) or self.deals > _DEALS_OF_UPCARDS:
                 break
-        return run
+        assert best is not None, "it was played once"
+        return best
 
     def _start(self) -> Hand:
         case = self.case
@@ -181,14 +194,12 @@ class _Record:
         """Deal unseen upcards until the record goes through: who speaks first is all that tells about them."""
         best: _Run | None = None
         for _ in range(_DEALS_A_STREET):
-            self.deals_left -= 1
+            self.deals += 1
             tried = self._go(_Run(supply(run.hand, self._cards(run.hand, need)), run.index, run.asked.copy()))
             if tried.rejected is None:
                 return tried
             if best is None or tried.index > best.index:
                 best = tried
-            if self.deals_left <= 0:
-                break
         assert best is not None, "there was at least one try"
         return best
 
@@ -231,39 +242,64 @@ class _Record:
         """Return the cards to supply: what the record has for each place, else any card that it does not name."""
         unnamed = [card for card in range(52) if card not in self.named and card not in hand.where]
         self.rng.shuffle(unnamed)
-        coming = {seat: iter(self._recorded(hand, seat)) for seat in hand.seats}
+        seats = Counter(place.seat for place in need.places if place.seat is not None)
+        if self.rules.form is Form.SEVEN_CARD_STUD:
+            coming = {seat: iter(self._street(hand, seat, unnamed)) for seat in seats}
+        else:
+            coming = {seat: iter(self._drawn(hand, seat, count, unnamed)) for seat, count in seats.items()}
         community = self.case.get("community_card") or HIDDEN
         cards = []
         for place in need.places:
-            if place.face is not Face.BURN:
-                name = community if place.seat is None else next(coming[place.seat], HIDDEN)
-                cards.append(unnamed.pop() if name == HIDDEN else parse(name))
+            if place.seat is not None:
+                cards.append(next(coming[place.seat]))
+            elif place.face is Face.COMMUNITY:
+                cards.append(unnamed.pop() if community == HIDDEN else parse(community))
         return cards
 
-    def _recorded(self, hand: Hand, seat: int) -> list[str]:
-        """Return the names of the cards that a seat gets next, in dealing order."""
+    def _street(self, hand: Hand, seat: int, unnamed: list[int]) -> list[int]:
+        """Return a seat's cards of a stud street; unseen places get what was seen later, or what nobody saw."""
         player = self.player_at[seat]
-        cards = self.case["cards"][player]
-        if self.rules.form is Form.SEVEN_CARD_STUD:
-            return self._on_street(hand, player, list(cards.get(hand.street_name, ())))
-        kept, thrown, drawn = _through_the_draw(cards)
-        if hand.street_name != draw.DRAW:
-            return kept + thrown
-        have = len(hand.cards(seat)) - len(kept)
-        return drawn[max(have, 0) :]
-
-    def _on_street(self, hand: Hand, player: str, cards: list[str]) -> list[str]:
-        """Put cards that were seen at the showdown only into the places where the record has none, at random."""
         streets = self.case["cards"][player]
+        faces = hand.streets[hand.street].faces
+        names = [*streets.get(hand.street_name, ()), *[HIDDEN] * len(faces)][: len(faces)]
         placed = {name for street in streets.values() for name in street}
-        later = [
-            NAMES[card] for card in self.shown.get(player, ()) if NAMES[card] not in placed and card not in hand.where
-        ]
-        dealt = [street.name for street in hand.streets[: hand.street]]
+        later = [card for card in self.shown.get(player, ()) if NAMES[card] not in placed and card not in hand.where]
+        dealt = {street.name for street in hand.streets[: hand.street]}
         places = sum(street.count(HIDDEN) for name, street in streets.items() if name not in dealt)
-        later += [HIDDEN] * (places - len(later))
-        self.rng.shuffle(later)
-        return [later.pop() if name == HIDDEN and later else name for name in cards]
+        cards = [-1] * len(names)
+        # The upcard is chosen before the down cards of the same street: the record tells who spoke first by it.
+        for n in reversed(range(len(names))):
+            if names[n] != HIDDEN:
+                cards[n] = parse(names[n])
+                continue
+            pool = later if later and self.rng.randrange(max(places, len(later))) < len(later) else unnamed
+            cards[n] = self._upcard(hand, seat, pool) if faces[n] is Face.UP else pool[-1]
+            pool.remove(cards[n])
+            places -= 1
+        return cards
+
+    def _upcard(self, hand: Hand, seat: int, pool: Sequence[int]) -> int:
+        """Choose an upcard that nobody saw, rather so that this seat speaks first if it did, or else does not."""
+        spoke = next((self.seat_of[a["player"]] for a in self.actions if a["street"] == hand.street_name), None)
+        up = hand.up[hand.position[seat]]
+        some = self.rng.sample(pool, min(len(pool), self.rng.choice((1, 2, 4, 8))))
+        # On third street it is the worst door card that speaks first.
+        best = (spoke == seat) is not (hand.street == 0)
+        return stud.best_board(self.rules, {card: (*up, card) for card in some}, best=best)
+
+    def _drawn(self, hand: Hand, seat: int, count: int, unnamed: list[int]) -> list[int]:
+        """Return the ``count`` cards that a seat is dealt in a draw game, before or on the draw."""
+        kept, thrown, drawn = _through_the_draw(self.case["cards"][self.player_at[seat]])
+        if hand.street_name == draw.DRAW:
+            have = len(hand.cards(seat)) - len(kept)
+            names = drawn[max(have, 0) :]
+        else:
+            names = kept + thrown
+        return [self._any(hand, unnamed) if name == HIDDEN else parse(name) for name in [*names, *[HIDDEN] * 5][:count]]
+
+    def _any(self, hand: Hand, unnamed: list[int]) -> int:
+        """Return a card that the record does not name, or one that it names where the deck holds no other."""
+        return unnamed.pop() if unnamed else next(card for card in range(52) if card not in hand.where)
 
     def _discards(self, hand: Hand, seat: int, entry: Mapping[str, Any]) -> tuple[int, ...]:
         if entry.get("cards"):

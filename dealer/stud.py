@@ -60,15 +60,25 @@ def board_value(ranks: tuple[int, ...]) -> BoardValue:
     return tuple(count for count, _ in groups), tuple(rank for _, rank in groups)
 
 
-def speaks_first(rules: HouseRules, boards: Mapping[int, Sequence[int]]) -> int:
-    """Return the position with the best board of upcards (the lowest, where the high card brings in)."""
+def _board_values(rules: HouseRules, boards: Mapping[int, Sequence[int]]) -> dict[int, BoardValue]:
     match rules.board:
         case Board.LOW_CARD_BRINGS_IN:
-            values = {i: board_value(tuple([card >> 2 for card in cards])) for i, cards in boards.items()}
-            best = max(values.values())
+            return {i: board_value(tuple([card >> 2 for card in cards])) for i, cards in boards.items()}
         case Board.HIGH_CARD_BRINGS_IN:
-            values = {i: board_value(tuple([low_rank(card) for card in cards])) for i, cards in boards.items()}
-            best = min(values.values())
+            return {i: board_value(tuple([low_rank(card) for card in cards])) for i, cards in boards.items()}
+
+
+def best_board(rules: HouseRules, boards: Mapping[int, Sequence[int]], *, best: bool = True) -> int:
+    """Return the key of the best board of upcards, or the worst (low is good where the high card brings in)."""
+    values = _board_values(rules, boards)
+    highest = best is (rules.board is Board.LOW_CARD_BRINGS_IN)
+    return (max if highest else min)(values, key=values.__getitem__)
+
+
+def speaks_first(rules: HouseRules, boards: Mapping[int, Sequence[int]]) -> int:
+    """Return the position with the best board of upcards."""
+    values = _board_values(rules, boards)
+    best = (max if rules.board is Board.LOW_CARD_BRINGS_IN else min)(values.values())
     equal = [i for i in boards if values[i] == best]
     if len(equal) == 1:
         return equal[0]
