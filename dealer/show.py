@@ -1,14 +1,14 @@
 """A hand told as a card room tells it: one line an event, cards on the street they fall, money in whole units.
 
-Whoever looks sees his own cards: `viewer` is a seat, or None for the house's view of everything. The text is plain;
-`dealer.show_colours` adds colour where a terminal shows it.
+Whoever looks sees his own cards: ``viewer`` is a seat, or None for the house's view of everything. The text is plain.
 """
 
 from collections.abc import Iterable, Mapping
 from itertools import groupby
+from typing import Final
 
 from dealer.actions import Act
-from dealer.cards import NAMES, names
+from dealer.cards import NAMES
 from dealer.events import (
     Acted,
     Burned,
@@ -41,6 +41,14 @@ STREETS = {
     "predraw": "Before the draw",
     "postdraw": "After the draw",
 }
+
+
+HIDDEN: Final = -1
+"""Stands in an event for a card that its reader may not see."""
+
+
+def _names(cards: Iterable[int]) -> str:
+    return " ".join("??" if card == HIDDEN else NAMES[card] for card in cards)
 
 
 def money(cents: int) -> str:
@@ -119,7 +127,7 @@ class Telling:
         fresh: dict[int, int] = {}
         for event in run:
             if isinstance(event, Dealt):
-                self._hands[event.seat].append((event.face, NAMES[event.card]))
+                self._hands[event.seat].append((event.face, _names([event.card])))
                 fresh[event.seat] = fresh.get(event.seat, 0) + 1
         if burns:
             lines.append("  burn")
@@ -185,9 +193,9 @@ class Telling:
         lines = [] if self._street == "draw" else self._heading("draw")
         if not event.cards:
             return [*lines, f"  {self._name(event.seat)}  stands pat"]
-        thrown = set(names(event.cards).split())
-        self._hands[event.seat] = [each for each in self._hands[event.seat] if each[1] not in thrown]
-        seen = f": {names(event.cards)}" if self._viewer in (None, event.seat) else ""
+        for card in event.cards:
+            self._hands[event.seat].remove((Face.DOWN, _names([card])))
+        seen = f": {_names(event.cards)}" if self._viewer in (None, event.seat) and HIDDEN not in event.cards else ""
         count = len(event.cards)
         return [*lines, f"  {self._name(event.seat)}  draws {count}{seen}"]
 
@@ -197,7 +205,7 @@ class Telling:
                 self._pot -= amount
                 return [f"  {self._name(seat)}  takes back {money(amount)} that nobody called"]
             case Shown(seat=seat, cards=cards):
-                return [*self._showdown(), f"  {self._name(seat)}  shows {names(cards)}{self._value(cards)}"]
+                return [*self._showdown(), f"  {self._name(seat)}  shows {_names(cards)}{self._value(cards)}"]
             case Mucked(seat=seat):
                 return [f"  {self._name(seat)}  does not show"]
             case Raked(pot=pot, amount=amount):
