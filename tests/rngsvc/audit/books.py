@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from rngsvc.keys.signing import SigningKey
 from rngsvc.protocol.checkpoint import Checkpoint
@@ -9,7 +10,7 @@ from rngsvc.protocol.entries import NO_PREVIOUS, Entry, HandEntry, TableEntry, p
 from rngsvc.protocol.merkle import inclusion_proof, leaf_hash, root_of
 from rngsvc.protocol.receipt import LoggedEntry
 from rngsvc.protocol.signed_note import NoteKey
-from rngsvc.protocol.tiles import WIDTH, Tile
+from rngsvc.protocol.tiles import WIDTH, Tile, encode_bundle
 from rngsvc.protocol.tlog_proof import TlogProof
 from tests.rngsvc.service.world import World
 
@@ -49,6 +50,25 @@ class Book:
     def until(self, size: int) -> "Book":
         """Return the book as it stood with ``size`` entries."""
         return replace(self, entries_raw=self.entries_raw[:size])
+
+    def write(self, folder: Path) -> Path:
+        """Write the log as the files of C2SP tlog-tiles."""
+        size = len(self.entries_raw)
+        files = {"checkpoint": self.note().encode()}
+        level, hashes = 0, self.leaves
+        while hashes:
+            for index in range((len(hashes) + WIDTH - 1) // WIDTH):
+                tile = Tile.covering(level, index, size)
+                files[tile.path] = b"".join(hashes[WIDTH * index : WIDTH * (index + 1)])
+                if level == 0:
+                    bundle = Tile.covering(None, index, size)
+                    files[bundle.path] = encode_bundle(self.entries(bundle))
+            hashes = [root_of(hashes[i : i + WIDTH]) for i in range(0, len(hashes) - WIDTH + 1, WIDTH)]
+            level += 1
+        for path, content in files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content)
+        return folder
 
     def logged(self, index: int) -> LoggedEntry:
         """Return an entry with its proof."""

@@ -21,7 +21,7 @@ from rngsvc.protocol.entries import CloseEntry, Entry, KeyEntry, PromiseEntry, S
 from rngsvc.protocol.errors import MalformedError
 from rngsvc.protocol.merkle import leaf_hash, root_of
 from rngsvc.protocol.signed_note import NoteKey, SignedNote
-from rngsvc.protocol.tiles import WIDTH, Tile, encode_bundle
+from rngsvc.protocol.tiles import WIDTH
 from rngsvc.saved_audit import SavedAudit
 from tests.rngsvc.audit.books import Book, evening
 from tests.rngsvc.cli.command_line import rngsvc
@@ -272,25 +272,12 @@ def test_both_keys_sign_for_thirty_days_then_the_new_one(
 # --- The command ---
 
 
-def write_tiles(book: Book, folder: Path) -> Path:
-    size = len(book.entries_raw)
-    folder.mkdir(exist_ok=True)
-    (folder / "checkpoint").write_text(book.note())
-    for index in range((size + WIDTH - 1) // WIDTH):
-        bundle, tile = Tile.covering(None, index, size), Tile.covering(0, index, size)
-        for each, content in ((bundle, encode_bundle(book.entries(bundle))), (tile, book.hashes(tile))):
-            path = folder / each.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-    return folder
-
-
 def test_the_command_keeps_its_state_and_says_the_same(book: Book, faulty: Book, tmp_path: Path) -> None:
     state = tmp_path / "state"
     for log, code in ((book, ExitCode.OK), (faulty, ExitCode.CHECK_FAILED)):
         state.unlink(missing_ok=True)
         for size in (50, 90, len(log.entries_raw)):
-            source = write_tiles(log.until(size), tmp_path / f"{code}-{size}")
+            source = log.until(size).write(tmp_path / f"{code}-{size}")
             ran = rngsvc("audit", source, "--log-key", log.key.vkey, "--state", state, "--json")
         fresh = rngsvc("audit", source, "--log-key", log.key.vkey, "--json")
         assert ran.code == fresh.code == code
@@ -300,7 +287,7 @@ def test_the_command_keeps_its_state_and_says_the_same(book: Book, faulty: Book,
 
 def test_the_command_names_a_state_that_it_cannot_use(book: Book, tmp_path: Path) -> None:
     state = tmp_path / "state"
-    source = write_tiles(book, tmp_path / "log")
+    source = book.write(tmp_path / "log")
     state.write_text("{}")
     ran = rngsvc("audit", source, "--log-key", book.key.vkey, "--state", state)
     assert ran.code == ExitCode.USAGE
