@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "report": "Make HTML and PDF of a report.",
     "verify": "Check a report: signature, counts, data.",
     "collect": "Write raw output or final outcomes to a file, for a test laboratory.",
+    "vkey": "Print the public part of the key that signs.",
 }
 
 MODULES: Final = {"list": "catalogue"}

@@ -32,10 +32,10 @@ CAUGHT: Final = math.log(1e-6)
 SECOND_LEVEL_ALPHA: Final = 1e-3
 SEED: Final = 1
 FULL_SEEDS: Final = 1000
-QUICK_SEEDS: Final = 40
+QUICK_SEEDS: Final = 20
 ITEMS_A_SEED: Final[Mapping[Kind, int]] = {Kind.SHUFFLES: 50_000, Kind.NUMBERS: 50_000, Kind.BITS: 125_000}
 SIZES: Final[Mapping[Kind, int]] = {Kind.SHUFFLES: 52, Kind.NUMBERS: 49, Kind.BITS: 0}
-LARGEST_QUICK: Final = 300_000
+LARGEST_QUICK: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def check_generator(generator: Generator, items: int) -> Check:
 def check_generators(*, full: bool) -> Iterator[Check]:
     """Put the battery to all built-in generators."""
     for generator in GENERATORS:
-        wanted = generator.caught_at or (1_000_000 if full else 100_000)
+        wanted = generator.caught_at or (1_000_000 if full else 50_000)
         if full or wanted <= LARGEST_QUICK:
             yield check_generator(generator, wanted)
 
