@@ -201,7 +201,9 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
         try:
             while True:
                 seen = live.version
-                yield view.next()
+                message = view.next()
+                if message is not None:
+                    yield message
                 await live.changes(seen)
         except asyncio.CancelledError:
             # The caller has left, or the server stops. A CancelledError that escapes a handler hangs its client.

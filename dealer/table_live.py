@@ -483,7 +483,7 @@ class LiveTable:
         """Close the hand at the shuffle service, and keep its history."""
         shoe = await self._reserved()
         aborted = self.table.outcome == "aborted"
-        if not aborted or shoe.state not in ("reserved", "promised"):
+        if shoe.roots:  # a hand can be void before it was sealed
             await self._sealed(hand)
         if shoe.state != "closed":
             await shoe.close(self.table.outcome, "rng_lost" if aborted else "")

@@ -189,9 +189,13 @@ class View:
         self._events = 0
         self._openings: set[Location] = set()
         self._receipt = -1
+        self._state: table_pb2.TableState | None = None
 
-    def next(self) -> table_pb2.WatchResponse:
-        """Return the table now, and what is new to the watcher."""
+    def next(self) -> table_pb2.WatchResponse | None:
+        """Return the table now, and what is new to the watcher; None if nothing is.
+
+        That something happened which he may not know of, such as a fold that is kept (P7-6), must not show either.
+        """
         live = self._live
         hand = live.table.hand
         if live.table.number != self._hand:
@@ -204,8 +208,15 @@ class View:
         self._openings.update(at for at, _ in openings)
         receipt = live.receipt if live.receipt_version != self._receipt else ""
         self._receipt = live.receipt_version
+        now = state(live, self._player)
+        timeless = table_pb2.TableState()
+        timeless.CopyFrom(now)
+        timeless.time_ms = 0
+        if not (events or openings or receipt) and timeless == self._state:
+            return None
+        self._state = timeless
         return table_pb2.WatchResponse(
-            state=state(live, self._player),
+            state=now,
             events=[table_pb2.HandEvent(json=json.dumps(event, separators=(",", ":"))) for event in events],
             openings=[_opening(each) for _, each in openings],
             receipt=receipt,

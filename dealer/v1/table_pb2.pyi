@@ -695,7 +695,7 @@ Global___WatchRequest: _TypeAlias = WatchRequest  # noqa: Y015
 
 @_typing.final
 class WatchResponse(_message.Message):
-    """The table as it is now, and what is new since the last message."""
+    """The table as it is now, and what is new since the last message. None is sent for what the watcher may not know of."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

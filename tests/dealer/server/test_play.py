@@ -224,6 +224,43 @@ def test_a_shuffle_service_that_is_away_for_a_while_delays_the_hand_and_all_see_
         asyncio.run(story(house, process))
 
 
+@pytest.mark.rule("P7-6")
+def test_nobody_else_hears_of_a_fold_out_of_turn_before_its_time(house: world.House) -> None:
+    async def story() -> None:
+        players = await world.seated(house, "poker777", NAMES[:3])
+        streams, states = {}, {}
+        async with contextlib.AsyncExitStack() as stack:
+            rooms = {
+                player.name: await stack.enter_async_context(world.stub(house.address, house.token(player.name)))
+                for player in players
+            }
+            for name, room in rooms.items():
+                streams[name] = aiter(room.Watch(table_pb2.WatchRequest(table=players[0].table)))
+            for name, stream in streams.items():
+                async for message in stream:
+                    states[name] = message.state
+                    everybody = len(message.state.seats) == 3 and all(each.connected for each in message.state.seats)
+                    if everybody and message.state.HasField("turn"):
+                        break
+            state = states["cleo"]
+            in_hand = [seat for seat in state.seats if seat.in_hand and seat.seat != state.turn.seat]
+            folder = in_hand[-1].player
+            fold = table_pb2.ActRequest(
+                table=players[0].table, hand=state.hand, decision=state.decision, action=table_pb2.ACTION_FOLD
+            )
+            await rooms[folder].Act(fold)
+            own = await asyncio.wait_for(anext(streams[folder]), 5)
+            assert [json.loads(event.json)["event"] for event in own.events] == ["fold_kept"]
+            others = [asyncio.create_task(anext(stream)) for name, stream in streams.items() if name != folder]
+            told, _ = await asyncio.wait(others, timeout=0.5)
+            assert not told
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+
+    asyncio.run(story())
+
+
 def test_who_promises_and_does_not_reveal_is_listed_absent_and_the_hand_goes_on(house: world.House) -> None:
     async def story() -> None:
         players = await world.seated(house, "limit_stud", NAMES[:3])
