@@ -174,6 +174,9 @@ class Store(Protocol):
     async def results(self, before: int, limit: int) -> list[int]:
         """Return the positions below ``before`` of the newest ``limit`` `audit` and `integrity` entries, descending."""
 
+    async def key_entries(self) -> list[int]:
+        """Return the positions of all `key` entries, ascending."""
+
     async def close(self) -> None:
         """Release the store if this writer has it; closing again does nothing. Commits that were answered stay."""
 

@@ -18,6 +18,7 @@ class Disk:
         self.head: Head | None = None
         self.entries: list[bytes] = []
         self.results: list[int] = []
+        self.key_entries: list[int] = []
         self.tiles: dict[tuple[int, int], bytes] = {}
         self.tables: dict[bytes, TableRow] = {}
         self.steps: dict[bytes, dict[int, list[StepRow]]] = {}
@@ -49,6 +50,7 @@ class MemoryStore:
         disk.head = commit.head
         disk.entries += [row.entry for row in commit.entries]
         disk.results += [at for at, row in enumerate(commit.entries, first) if row.kind in _RESULTS]
+        disk.key_entries += [at for at, row in enumerate(commit.entries, first) if row.kind == "key"]
         disk.tiles.update({(tile.level, tile.number): tile.hashes for tile in commit.tiles})
         disk.tables.update({row.table: row for row in commit.tables})
         for step in commit.steps:
@@ -107,6 +109,10 @@ class MemoryStore:
     async def results(self, before: int, limit: int) -> list[int]:
         """Return positions of results, newest first."""
         return [at for at in reversed(self._disk.results) if at < before][:limit]
+
+    async def key_entries(self) -> list[int]:
+        """Return positions of changes of the log's key."""
+        return list(self._disk.key_entries)
 
     async def close(self) -> None:
         """Let go of the disk, if this store has it."""

@@ -248,6 +248,11 @@ class PostgresStore:
         )
         return [row[0] for row in rows]
 
+    async def key_entries(self) -> list[int]:
+        """Return positions of changes of the log's key."""
+        rows = await self._read("SELECT position FROM entry WHERE kind = 'key' ORDER BY position")
+        return [row[0] for row in rows]
+
     async def _read(self, sql: str, *values: object) -> list[Any]:
         assert self._readers, "open() comes first"
         return list(await self._readers.fetch(sql, *values))

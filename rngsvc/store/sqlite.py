@@ -65,7 +65,7 @@ class SqliteStore:
             _migrate(connection)
             self._read_connection = self._connect(f"{self._path.absolute().as_uri()}?mode=ro")
             return _head(connection)
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, ValueError) as error:
             self._release()
             raise StoreRefused(f"{self._path}: {error}") from error
 
@@ -229,6 +229,11 @@ class SqliteStore:
             before,
             limit,
         )
+        return [position for (position,) in rows]
+
+    async def key_entries(self) -> list[int]:
+        """Return positions of changes of the log's key."""
+        rows = await self._read("SELECT position FROM entry WHERE kind = 'key' ORDER BY position")
         return [position for (position,) in rows]
 
     async def _read(self, sql: str, *values: object) -> list[Any]:

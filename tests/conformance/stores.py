@@ -111,6 +111,7 @@ async def everything(store: Store) -> dict[str, Any]:
         "data_keys": [await store.data_key(table, day) for table in (TABLE, OTHER_TABLE) for day in (1, 2)],
         "samples": [await store.sample(bytes([i]) * 16) for i in range(3)],
         "results": await store.results(10_000, 10_000),
+        "key_entries": await store.key_entries(),
     }
 
 

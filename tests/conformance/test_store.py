@@ -59,6 +59,7 @@ async def test_a_new_store_has_no_head_and_holds_nothing(store: Store) -> None:
         "data_keys": [None] * 4,
         "samples": [None] * 3,
         "results": [],
+        "key_entries": [],
     }
 
 
@@ -340,6 +341,17 @@ async def test_results_are_the_audit_and_integrity_entries_newest_first(store: S
     assert await store.results(10**15, 3) == expected[:3]
     assert await store.results(5, 100) == [4, 1, 0]
     assert await store.results(0, 100) == []
+
+
+async def test_key_entries_are_found_in_order_after_reopening_too(place: StorePlace, store: Store) -> None:
+    assert await store.key_entries() == []
+    writer = Writer(store)
+    for kind in ("integrity", "key", "table", "audit", "key"):
+        await writer.commit(2, kind=kind)
+    assert await store.key_entries() == [2, 3, 8, 9]
+    again, _ = await reopened(place, store)
+    assert await again.key_entries() == [2, 3, 8, 9]
+    await again.close()
 
 
 async def test_a_writer_that_was_let_go_loses_no_answered_commit(place: StorePlace, store: Store) -> None:

@@ -7,7 +7,7 @@ import sqlite3
 import stat
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import Path
 
 import pytest
@@ -34,8 +34,10 @@ async def store(path: Path) -> AsyncIterator[SqliteStore]:
 
 
 def test_the_conformance_suite_knows_every_store() -> None:
-    modules = {path.stem for path in Path(rngsvc.store.__path__[0]).glob("*.py")} - {"__init__"}
-    assert modules == set(PLACES)
+    modules = [import_module(f"rngsvc.store.{path.stem}") for path in Path(rngsvc.store.__path__[0]).glob("*.py")]
+    stores = {name for module in modules for name in vars(module) if name.endswith("Store")} - {"Store", "WitnessStore"}
+    assert stores == {"MemoryStore", "SqliteStore", "PostgresStore"}
+    assert len(stores) == len(PLACES)
 
 
 # --- Durable and private ---
@@ -87,9 +89,11 @@ async def test_another_process_reads_whole_commits_while_the_writer_goes_on(stor
 # --- Migrations ---
 
 
+MIGRATIONS = resources.files("rngsvc.store") / "migrations" / "sqlite"
+
+
 def migrations() -> list[str]:
-    folder = resources.files("rngsvc.store") / "migrations"
-    return sorted(each.name for each in folder.iterdir() if each.name.endswith(".sql"))
+    return sorted(each.name for each in MIGRATIONS.iterdir() if each.name.endswith(".sql"))
 
 
 def test_migrations_are_numbered_without_a_gap() -> None:
@@ -100,9 +104,8 @@ def test_migrations_are_numbered_without_a_gap() -> None:
 @pytest.mark.asyncio
 async def test_a_store_of_every_older_schema_is_brought_up_to_date(path: Path, version: int) -> None:
     older = sqlite3.connect(path, isolation_level=None)
-    folder = resources.files("rngsvc.store") / "migrations"
     for name in migrations()[:version]:
-        older.executescript((folder / name).read_text())
+        older.executescript((MIGRATIONS / name).read_text())
     older.execute(f"PRAGMA user_version = {version}")
     older.close()
     store = SqliteStore(path)
