@@ -119,6 +119,14 @@ def test_a_record_that_goes_on_after_the_end_is_refused() -> None:
         assert replay_case(longer)["rejected"] == {"index": len(case["actions"]), "reason": "the hand is over"}
 
 
+def test_a_record_without_its_answers_is_replayed_and_compared_in_the_rest() -> None:
+    for case in CASES.values():
+        answers = ("pots", "total_pot", "rake", "collected", "net", "uncalled_returns", "checks", "notes")
+        bare = {key: value for key, value in case.items() if key not in answers}
+        assert replay_case(bare) == replay_case(case)
+        assert differences(bare, replay_case(bare)) == []
+
+
 def test_each_kind_of_difference_is_told() -> None:
     case = CASES["stud8-merge-13c04acd"]
     replayed = replay_case(case)
