@@ -18,11 +18,22 @@ from rngsvc.commands.exit_codes import ExitCode
 from rngsvc.examiner import Document, HandExaminer, documents_in
 from rngsvc.findings import Check
 from rngsvc.keys.making import AuditorKeys
+from rngsvc.keys.signing import SigningKey
 from rngsvc.protocol.commitment import commit
-from rngsvc.protocol.entries import AuditEntry, CloseEntry, Entry, ReserveEntry, SealEntry, TableEntry, parse_entry
+from rngsvc.protocol.entries import (
+    AuditEntry,
+    CloseEntry,
+    Entry,
+    ReserveEntry,
+    SampleEntry,
+    SealEntry,
+    TableEntry,
+    parse_entry,
+)
 from rngsvc.protocol.errors import MalformedError
 from rngsvc.protocol.escrow import escrow_info, seal_seed
 from rngsvc.protocol.receipt import Receipt
+from rngsvc.protocol.signed_note import NoteKey
 from tests.rngsvc.audit.books import Book, evening
 from tests.rngsvc.cli.command_line import Ran, rngsvc
 from tests.rngsvc.conftest import RunningService, serve_ephemeral
@@ -141,6 +152,27 @@ def test_another_auditor_can_judge_nothing(night: Night, tmp_path: Path) -> None
     assert ran.code == ExitCode.UNDECIDED
     assert ran.json["verdict"] == "undecided"
     assert ran.json["outcomes"]["hand escrowed to another auditor"] == len(night.played)
+
+
+def test_a_verdict_on_another_log_is_not_recorded(night: Night, tmp_path: Path) -> None:
+    """The audited log is properly signed and without fault, but not the one that the service shows now."""
+    signer = SigningKey.load(f"file:{night.service.folder / 'log.key'}")
+    with SyncClient.connect(night.service.grpc, log_key=night.service.log_key) as client:
+        entries = [raw for run in client.log.entries() for raw in run.entries]
+    last = SampleEntry(time=parse_entry(entries[-1]).time, id=b"other", kind="bits", count=1)
+    fork = Book(NoteKey.from_vkey(night.service.log_key), signer, [*entries, last.encode()])
+    (tmp_path / "fork").mkdir()
+    with SyncClient.connect(night.service.grpc, log_key=night.service.log_key) as client:
+        client.register_table(bytes(15) + b"f")
+        before = client.log.checkpoint().size
+        ran = rngsvc(
+            *("audit", fork.write(tmp_path / "fork"), "--log-key", night.service.log_key, "--open"),
+            *("--auditor-key", f"file:{night.service.auditor_keys}", "--report", tmp_path / "report.json"),
+            *("--record", "--target", night.service.grpc),
+        )
+        assert ran.code == ExitCode.CHECK_FAILED
+        assert "LogForked" in ran.stderr
+        assert client.log.checkpoint().size == before
 
 
 USAGE = [
