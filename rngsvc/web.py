@@ -23,6 +23,7 @@ from rngsvc.service import Service
 from rngsvc.wire import seq_number
 
 _FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
+_MOST_DIGITS: Final = 20
 _FRESH: Final = {"Cache-Control": "no-cache"}
 
 
@@ -60,19 +61,24 @@ def public_app(
         seq = request.path_params["seq"]
         if len(table) != 32 or table.strip("0123456789abcdef"):
             raise InvalidField("table", "32 lower-case hex digits")
-        shown = await service.public_hand(bytes.fromhex(table), seq_number(seq))
-        return JSONResponse(public_receipt(shown, origin, table, seq), headers=_FRESH)
+        # Its digits are counted first: Python takes time, or refuses, to read very many.
+        number = seq_number(int(seq) if seq.isascii() and seq.isdigit() and len(seq) <= _MOST_DIGITS else 0)
+        shown = await service.public_hand(bytes.fromhex(table), number)
+        return JSONResponse(public_receipt(shown, origin, table, number), headers=_FRESH)
 
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/checkpoint", checkpoint),
             Route("/cosigned-checkpoint", cosigned_checkpoint),
             Route("/tile/{rest:path}", tile),
-            Route("/hands/{table}/{seq:int}", hand),
+            Route("/hands/{table}/{seq}", hand),
             *pages,
         ],
         exception_handlers={ServiceError: _refuse},
     )
+    # A redirect would repeat the Host header, which is whatever the client wrote.
+    app.router.redirect_slashes = False
+    return app
 
 
 def operator_app(registry: CollectorRegistry, health: Callable[[], tuple[bool, dict[str, object]]]) -> Starlette:
