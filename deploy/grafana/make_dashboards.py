@@ -43,16 +43,18 @@ class Dashboard:
     panels: Sequence[Panel]
 
 
-def _quantiles(metric: str, by: str = "") -> list[tuple[str, str]]:
-    """Return p50 and p99 of a histogram, over all nodes, split ``by`` a label if one is given."""
-    labels, legend = (f"le, {by}", f"{{{{{by}}}}} ") if by else ("le", "")
+def _quantiles(metric: str) -> list[tuple[str, str]]:
+    """Return p50 and p99 of a histogram over all nodes."""
     return [
-        (
-            f"{legend}p{round(100 * q)}",
-            f"histogram_quantile({q}, sum by ({labels}) (rate({metric}_bucket{{LOG}}[RATE])))",
-        )
+        (f"p{round(100 * q)}", f"histogram_quantile({q}, sum by (le) (rate({metric}_bucket{{LOG}}[RATE])))")
         for q in (0.5, 0.99)
     ]
+
+
+def _p99_by_method(methods: str = ".+") -> tuple[str, str]:
+    """Return the p99 of the latency of each of ``methods``, a regular expression."""
+    selected = f'rngsvc_request_seconds_bucket{{LOG, method=~"{methods}"}}'
+    return "{{method}}", f"histogram_quantile(0.99, sum by (le, method) (rate({selected}[RATE])))"
 
 
 OPERATOR: Final = Dashboard(
@@ -60,8 +62,8 @@ OPERATOR: Final = Dashboard(
     "rngsvc: operator",
     [
         Panel(
-            "Signing",
-            "0: some node signs. 1: it has stopped, on doubt.",
+            "Signing stopped",
+            "1: the service has found a doubt and signs no more.",
             "short",
             [("stopped", "max by (log) (rngsvc_signing_stopped{LOG})")],
             is_figure=True,
@@ -120,7 +122,7 @@ OPERATOR: Final = Dashboard(
             "Latency by method",
             "One call in a hundred takes longer.",
             "s",
-            [_quantiles("rngsvc_request_seconds", "method")[1]],
+            [_p99_by_method()],
         ),
         Panel("Commits", "Making a batch durable, fsync included.", "s", _quantiles("rngsvc_commit_seconds")),
         Panel(
@@ -178,24 +180,24 @@ AUDITOR: Final = Dashboard(
     "rngsvc: auditor",
     [
         Panel(
-            "Generator",
-            "0: works. 1: it has failed.",
+            "Generator failed",
+            "1: a health test, a self-test or an entropy source has failed.",
             "short",
             [("failed", "max by (log) (rngsvc_drbg_failed{LOG})")],
             is_figure=True,
             red=1,
         ),
         Panel(
-            "Newest check of each kind",
-            "0: passed. 1: it did not.",
+            "Newest check failed",
+            "1: the newest check of that kind did not pass.",
             "short",
             [("{{kind}}", "max by (kind) (rngsvc_integrity_failed{LOG})")],
             is_figure=True,
             red=1,
         ),
         Panel(
-            "Since the last daily battery",
-            "More than 26 hours is a page.",
+            "Last daily battery",
+            "How long ago. More than 26 hours is a page.",
             "s",
             [("ago", 'time() - max(rngsvc_integrity_time_seconds{LOG, kind="daily"})')],
             is_figure=True,
@@ -313,14 +315,14 @@ AUDITOR: Final = Dashboard(
         ),
         Panel(
             "Audits",
-            "Samples, openings of hands for audit, and reads of the log.",
+            "What auditors and monitors ask for.",
             "ops",
             [
                 (
                     "{{method}}",
                     (
                         "sum by (method) (rate(rngsvc_requests_total"
-                        '{LOG, method=~"Sample|OpenHand|RecordResult|Get.*Proof|GetCheckpoint|StreamEntries"}[RATE]))'
+                        '{LOG, method=~"Sample|OpenHand|RecordResult|ListResults|StreamEntries"}[RATE]))'
                     ),
                 )
             ],
@@ -366,15 +368,7 @@ CARD_ROOM: Final = Dashboard(
             "Longest wait for cards",
             "One opening in a hundred takes longer.",
             "s",
-            [
-                (
-                    "p99",
-                    (
-                        "histogram_quantile(0.99,"
-                        ' sum by (le) (rate(rngsvc_request_seconds_bucket{LOG, method="OpenCards"}[RATE])))'
-                    ),
-                )
-            ],
+            [_p99_by_method("OpenCards")],
             is_figure=True,
             red=0.5,
         ),
@@ -417,15 +411,7 @@ CARD_ROOM: Final = Dashboard(
             "Wait for a shuffle, for cards",
             "One step in a hundred takes longer.",
             "s",
-            [
-                (
-                    "{{method}}",
-                    (
-                        "histogram_quantile(0.99, sum by (le, method) (rate(rngsvc_request_seconds_bucket"
-                        '{LOG, method=~"SealShuffle|OpenCards|Reshuffle"}[RATE])))'
-                    ),
-                )
-            ],
+            [_p99_by_method("SealShuffle|OpenCards|Reshuffle")],
         ),
     ],
 )
