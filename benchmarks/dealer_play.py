@@ -25,6 +25,7 @@ from pokerkit import (
     Street,
 )
 
+import dealer.hand
 from benchmarks.ratio import Bar
 from dealer.actions import Act, Action
 from dealer.cards import of_item
@@ -33,8 +34,9 @@ from dealer.house_rules import Stakes, Structure
 from dealer.rooms.recorded import FIVE_CARD_DRAW, STUD
 from dealer.state import SHOWDOWN, Hand, NeedAction, NeedCards, NeedShuffle
 
-STUD_BAR = Bar("B5", "stud, 6 players called down: hands per CPU second, ours / PokerKit", 30, 80)
-DRAW_BAR = Bar("B6", "no-limit draw, 5 players at random: hands per CPU second, ours / PokerKit", 10, 30)
+MADE = "plain Python" if dealer.hand.__file__.endswith(".py") else "compiled"
+STUD_BAR = Bar("B5", f"stud, 6 players called down: hands per CPU second, ours ({MADE}) / PokerKit", 30, 80)
+DRAW_BAR = Bar("B6", f"no-limit draw, 5 players at random: hands per CPU second, ours ({MADE}) / PokerKit", 10, 30)
 ROUNDS = 7
 CHIPS = 1000
 STUD_STAKES = Stakes(name="10/20", ante=1, bring_in=2, small_bet=10, big_bet=20)

@@ -330,6 +330,7 @@ def _river(hand: Hand) -> stud.River:
 
 
 def _need_shuffle(hand: Hand, locations: tuple[Location, ...]) -> None:
+    assert locations, "stub and earlier discards always suffice (PK-5), and three cards were burned (CC-11)"
     hand.awaits = NeedShuffle(hand.stub.k + 1, locations)
 
 
