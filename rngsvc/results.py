@@ -9,7 +9,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Final
 
-from rngsvc.errors import InvalidField, NotFound, Reason, Refused, TryAgain
+from rngsvc.errors import InvalidField, NotFound, Overloaded, Reason, Refused
 from rngsvc.log import Log, Logged
 from rngsvc.ports import Clock, Store
 from rngsvc.protocol.entries import AuditEntry, IntegrityEntry
@@ -61,7 +61,7 @@ class Results:
         if not verdict.sig:
             proposed = self.sequencer.now_ms() + PROPOSAL_MS
             if proposed > self.sequencer.clock.now_ms() + MAX_AHEAD_MS:
-                raise TryAgain(Reason.OVERLOADED, "the log's time is ahead of the clock", PROPOSAL_MS / 1000)
+                raise Overloaded(Reason.OVERLOADED, "the log's time is ahead of the clock", PROPOSAL_MS / 1000)
             return _audit_entry(verdict, proposed, _NO_SIGNATURE).signed_bytes()
         entry = _audit_entry(verdict, verdict.time, verdict.sig)
         try:
