@@ -54,6 +54,7 @@ class Decision:
         failed: results whose adjusted P-value is below `ALPHA`.
         failed_second_reading: those below `SECOND_READING`.
         too_good: results whose counts agree better with their expectation than chance allows.
+        second_level_p: how well all these P-values together fit uniformity. Exploratory: they are not independent.
     """
 
     verdict: Verdict
@@ -61,6 +62,11 @@ class Decision:
     failed: tuple[str, ...]
     failed_second_reading: tuple[str, ...]
     too_good: tuple[str, ...]
+    second_level_p: float
+
+
+UNDECIDED: Final = Decision(Verdict.UNDECIDED, {}, (), (), (), 1.0)
+"""Too little data: nothing was judged."""
 
 
 def decide(primary: Sequence[Result]) -> Decision:
@@ -89,7 +95,24 @@ def decide(primary: Sequence[Result]) -> Decision:
         failed=failed,
         failed_second_reading=tuple(test for test, log_p in adjusted.items() if log_p < math.log(SECOND_READING)),
         too_good=too_good,
+        second_level_p=kolmogorov_smirnov([math.exp(log_p) for log_p in log_ps if log_p < 0]),
     )
+
+
+def kolmogorov_smirnov(p_values: Sequence[float]) -> float:
+    """Return the P-value of the largest distance of the P-values' distribution function from uniformity.
+
+    By Kolmogorov's law with Stephens' correction for few values (1970), which is best where the P-value is small.
+    P-values of exactly 1 (no repeat where none was possible) should be left out.
+    """
+    count = len(p_values)
+    if count == 0:
+        return 1.0
+    ordered = np.sort(p_values)
+    steps = np.arange(count + 1) / count
+    distance = float(max((steps[1:] - ordered).max(), (ordered - steps[:-1]).max()))
+    root = math.sqrt(count)
+    return float(special.kolmogorov((root + 0.12 + 0.11 / root) * distance))
 
 
 def uniformity(p_values: Sequence[float], bins: int = 10) -> float:

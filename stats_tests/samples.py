@@ -420,13 +420,21 @@ def _integers(tokens: list[tuple[int, bytes]]) -> NDArray[np.uint64]:
 
 
 def _decimal_numbers(file: BinaryIO, m: int) -> Iterator[Items]:
-    for offset, line in _lines(file):
-        tokens = [(offset + match.start(), match[0]) for match in re.finditer(rb"\S+", line)]
-        if not tokens or tokens[0][1].startswith(b"#"):
-            continue
+    # By portions, not by lines: all numbers may stand in one.
+    at, held = 0, b""
+    while True:
+        read = file.read(CHUNK_BYTES)
+        held += read
+        whole = len(held) if not read else max(held.rfind(space) for space in (b" ", b"\n", b"\t", b"\r")) + 1
+        if read and len(held) - whole > MOST_LINE_BYTES:
+            raise SampleError(f"byte offset {at + whole}: {_shown(held[whole:])} is no number of 64 bits")
+        tokens = [(at + match.start(), match[0]) for match in re.finditer(rb"\S+", held[:whole])]
         numbers = _integers(tokens)
         _check_numbers(numbers, m, lambda i, tokens=tokens: f"byte offset {tokens[i][0]}")
         yield numbers
+        held, at = held[whole:], at + whole
+        if not read:
+            return
 
 
 def _tokens(line: bytes) -> list[bytes]:

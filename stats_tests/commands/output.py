@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from stats_tests.report.view import p_text
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output, and nothing else.")
 
 
@@ -26,15 +28,6 @@ def progress_bar(what: str, total: int | None, *, quiet: bool = False) -> Iterat
     with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as progress:
         task = progress.add_task(what, total=total)
         yield lambda items: progress.advance(task, items)
-
-
-def p_text(log10_p: float | None) -> str:
-    """Return a P-value as people read it, also one that underflows."""
-    if log10_p is None:
-        return ""
-    if log10_p > -4:
-        return f"{10**log10_p:.6f}"
-    return "0 (impossible)" if log10_p <= -1e9 else f"10^{log10_p:.1f}"
 
 
 def result_table(rows: list[dict[str, Any]]) -> Table:

@@ -16,9 +16,9 @@ from typing import Any, Final
 import rfc8785
 
 from stats_tests.battery import Plan
-from stats_tests.catalogue import Entry
+from stats_tests.catalogue import Entry, Kind
 from stats_tests.manifest import code_hash, module_hash_set
-from stats_tests.p_values import ALPHA, CERTAIN, Decision, Verdict, decide
+from stats_tests.p_values import ALPHA, CERTAIN, UNDECIDED, Decision, Verdict, decide
 from stats_tests.power import LIMITS, statement
 from stats_tests.rejections import ENTRY as REJECTIONS
 from stats_tests.rejections import judge_rejections
@@ -53,7 +53,7 @@ def campaign(tally: Tally, sample: dict[str, Any]) -> Campaign:
         results = (*results, (REJECTIONS, judged))
     decision = decide([result for entry, result in results if entry.primary])
     if tally.items < tally.plan.least:
-        decision = Decision(Verdict.UNDECIDED, {}, (), (), ())
+        decision = UNDECIDED
     return Campaign(tally, sample, results, decision)
 
 
@@ -106,9 +106,15 @@ def result_rows(results: Sequence[tuple[Entry, Result]], decision: Decision) -> 
 
 def _campaign_document(one: Campaign) -> dict[str, Any]:
     tally, decision = one.tally, one.decision
+    setting = tally.plan.setting
+    # Tests that cut the sample into sequences cannot use what is left at its end; the others do.
+    unsequenced = (
+        {"bytes_after_the_last_sequence": tally.items % (setting.size // 8)} if setting.kind is Kind.BITS else {}
+    )
     return {
         "sample": {
             **one.sample,
+            **unsequenced,
             "first_item": tally.start,
             "items": tally.items,
             "merkle_root": tally.sample_root().hex(),
@@ -121,6 +127,7 @@ def _campaign_document(one: Campaign) -> dict[str, Any]:
             "failed": list(decision.failed),
             "failed_second_reading": list(decision.failed_second_reading),
             "too_good": list(decision.too_good),
+            "second_level_p": decision.second_level_p,
         },
         "power": statement(tally.plan.setting, tally.items, ALPHA, len(decision.adjusted)),
         "counts": tally.to_state(),

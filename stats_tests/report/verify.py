@@ -53,7 +53,9 @@ def check(report: dict[str, Any], source: Source | None) -> Iterator[Step]:
             yield Step(f"campaign {number}: the counts can be read", False, str(error))
             return
         described = {
-            key: value for key, value in entry["sample"].items() if key not in {"first_item", "items", "merkle_root"}
+            key: value
+            for key, value in entry["sample"].items()
+            if key not in {"first_item", "items", "merkle_root", "bytes_after_the_last_sequence"}
         }
         campaigns.append(campaign(tally, described))
     yield _numbers_follow(report, campaigns)

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from stats_tests.commands.output import p_text
-from stats_tests.report.document import digest
+from stats_tests.report.document import IMPOSSIBLE, digest
 
 VERDICTS = {
     "pass": "Nothing speaks against the sample: no result is small enough to count among so many.",
@@ -11,6 +10,15 @@ VERDICTS = {
     "undecided": "Too little data to judge.",
     "doubtful": "Doubtful: the rule asks for one fresh sample.",
 }
+
+
+def p_text(log10_p: float | None) -> str:
+    """Return a P-value as people read it, also one that underflows."""
+    if log10_p is None:
+        return ""
+    if log10_p > -4:
+        return f"{10**log10_p:.6f}"
+    return "0 (impossible)" if log10_p <= IMPOSSIBLE else f"10^{log10_p:.1f}"
 
 
 def view(report: dict[str, Any], raw: bytes, *, signed_by: str) -> dict[str, Any]:
@@ -69,7 +77,8 @@ def _campaign(number: int, entry: dict[str, Any]) -> dict[str, Any]:
             f"{decision['verdict']}: {decision['hypotheses']} primary results; below {decision['alpha']} after "
             f"adjustment: {', '.join(decision['failed']) or 'none'}; below 0.05: "
             f"{', '.join(decision['failed_second_reading']) or 'none'}; too good: "
-            f"{', '.join(decision['too_good']) or 'none'}."
+            f"{', '.join(decision['too_good']) or 'none'}. All primary P-values together against uniformity "
+            f"(exploratory): {decision['second_level_p']:.4f}."
         ),
         "power": (
             f"With chance {power['power']:.0%} this sample shows a relative bias of "

@@ -2,13 +2,14 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from stats_tests import nulls
-from stats_tests.p_values import Verdict, decide, holm, uniformity, uniformity_of
+from stats_tests.p_values import Verdict, decide, holm, kolmogorov_smirnov, uniformity, uniformity_of
 from stats_tests.result import Result, not_applicable
 
 
@@ -65,6 +66,16 @@ def test_the_second_reading_is_at_five_in_a_hundred() -> None:
     assert (decision.failed, decision.failed_second_reading) == ((), ("a",))
 
 
+@pytest.mark.parametrize("count", [5, 20, 188])
+def test_the_second_level_is_close_to_the_exact_law(count: int) -> None:
+    rng = np.random.default_rng(count)
+    for _ in range(60):
+        values = rng.random(count)
+        exact = stats.kstest(values, "uniform").pvalue
+        assert kolmogorov_smirnov(values) == pytest.approx(exact, abs=0.005 if exact < 0.1 else 0.04)
+    assert kolmogorov_smirnov([0.001] * count) == pytest.approx(0, abs=0.001)
+
+
 def test_uniformity_of_p_values() -> None:
     assert uniformity([(i + 0.5) / 1000 for i in range(1000)]) == pytest.approx(1)
     assert uniformity([0.05] * 100) < 1e-100
@@ -103,8 +114,6 @@ def test_the_smallest_of_several_p_values() -> None:
 
 
 def test_small_cells_are_joined_with_their_neighbours() -> None:
-    import numpy as np
-
     counts = np.array([1, 2, 50, 40, 3, 1, 3])
     probabilities = np.array([0.01, 0.03, 0.5, 0.4, 0.03, 0.02, 0.01])
     table = nulls.chi_square(counts, probabilities, list("abcdefg"))
@@ -116,7 +125,5 @@ def test_small_cells_are_joined_with_their_neighbours() -> None:
 
 
 def test_an_impossible_category_is_fatal() -> None:
-    import numpy as np
-
     judged = nulls.judge_categories("t", np.array([500, 500, 1]), np.array([0.5, 0.5, 0.0]))
     assert judged.log_p == -math.inf
