@@ -222,14 +222,14 @@ class LiveTable:
 
     def promise_seed(self, player: str, hand: int, promised: bytes) -> None:
         """Take a seated player's promise for the coming hand. Raises Refused."""
-        self._in_window(player, hand, Phase.PROMISES)
+        self._in_window(player, hand, Phase.PROMISES, self._promises)
         if self.given_promises.setdefault(player.encode(), promised) != promised:
             raise Refused("promise", "must be the one that was given before")
         self._wake()
 
     def reveal_seed(self, player: str, hand: int, seed: bytes) -> None:
         """Take the seed that a player has promised. Raises Refused."""
-        self._in_window(player, hand, Phase.REVEALS)
+        self._in_window(player, hand, Phase.REVEALS, self._seeds)
         assert self._at_service is not None, "the window opens after the reserve"
         origin = self._at_service.connection.origin
         if promise(origin, self.id, hand, player.encode(), seed) != (self._promises or {}).get(player.encode()):
@@ -237,11 +237,11 @@ class LiveTable:
         self.given_seeds[player.encode()] = seed
         self._wake()
 
-    def _in_window(self, player: str, hand: int, phase: Phase) -> None:
+    def _in_window(self, player: str, hand: int, phase: Phase, noted: Mapping[bytes, bytes] | None) -> None:
         self.table.seat_of(player)
         if hand != self.seq or self._draw_among:
             raise Refused("hand", f"must be the coming one, {self.seq}" if self.seq else "no hand is coming")
-        if self.phase is not phase:
+        if self.phase is not phase or noted is not None:
             raise Refused("hand", f"its {phase.value} are not asked for now")
 
     def watches(self, player: str) -> None:
