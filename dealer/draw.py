@@ -5,8 +5,8 @@ from functools import lru_cache
 from typing import Final
 
 from dealer.actions import Act, Choice
-from dealer.house_rules import HeadsUpButton, HouseRules, Stakes, Structure
-from dealer.stub import Location
+from dealer.house_rules import DrawOrder, HeadsUpButton, HouseRules, ShortStub, Stakes, Structure
+from dealer.stub import Location, Stub
 from dealer.stud import Face, Street
 
 # PK-3: five down, one at a time. The draw itself stands between the two rounds; no card is burned (PK-5).
@@ -48,6 +48,24 @@ def choices(most: int) -> tuple[Choice, ...]:
     return (Choice(Act.STAND_PAT), Choice(Act.DISCARD, 1, most))
 
 
-def reshuffled_discards(discards: Sequence[tuple[Location, int]], drawing: int) -> tuple[Location, ...]:
-    """Return the discards that are shuffled when the stub has run out: never the drawing player's own (PK-5)."""
-    return tuple(sorted(location for location, owner in discards if owner != drawing))
+def order(rules: HouseRules, inside: Sequence[int], first_to_act: int) -> tuple[int, ...]:
+    """Return the positions still in, in the order of drawing (PK-4)."""
+    match rules.draw_order:
+        case DrawOrder.FROM_THE_BUTTONS_LEFT:
+            return tuple(inside)
+        case DrawOrder.FROM_THE_FIRST_TO_ACT:
+            return tuple([i for i in inside if i >= first_to_act] + [i for i in inside if i < first_to_act])
+
+
+def from_the_stub(rules: HouseRules, wanted: int, left: int) -> int:
+    """Return how many cards come from the stub before it is reshuffled, none if it is reshuffled at once (PK-5)."""
+    match rules.short_stub:
+        case ShortStub.STUB_IS_USED_UP_FIRST:
+            return min(wanted, left)
+        case ShortStub.STUB_IS_SHUFFLED_IN:
+            return wanted if wanted <= left else 0
+
+
+def reshuffled(stub: Stub, discards: Sequence[tuple[Location, int]], drawing: int) -> tuple[Location, ...]:
+    """Return what is shuffled: the discards but never the drawing player's own, and what is left of the stub (PK-5)."""
+    return tuple(sorted([*stub.rest(), *(location for location, owner in discards if owner != drawing)]))

@@ -501,7 +501,8 @@ def _end_round(hand: Hand) -> None:
     _give_back(hand)
     hand.bring_in_due = False
     if hand.rules.form is Form.FIVE_CARD_DRAW and hand.street == 0 and not hand.draws_left:
-        hand.draws_left = tuple(hand.betting.inside)  # all-in players draw in their place (AL-12)
+        # All-in players draw in their place (AL-12).
+        hand.draws_left = draw.order(hand.rules, hand.betting.inside, hand.first_to_act)
         _ask_to_draw(hand)
     elif hand.street + 1 < len(hand.streets):
         hand.street += 1
@@ -538,16 +539,15 @@ def _discard(hand: Hand, i: int, cards: tuple[int, ...]) -> None:
 
 
 def _go_on_drawing(hand: Hand) -> None:
-    """Deal what the drawing player still lacks; the stub is used up before anything is reshuffled (PK-5)."""
+    """Deal what the drawing player still lacks, reshuffling discards when the stub cannot serve him (PK-5)."""
     i = hand.draws_left[0]
     if not hand.to_draw:
         hand.draws_left = hand.draws_left[1:]
         _ask_to_draw(hand)
-    elif hand.stub.left:
-        count = min(hand.to_draw, hand.stub.left)
+    elif count := draw.from_the_stub(hand.rules, hand.to_draw, hand.stub.left):
         hand.awaits = places_for(hand.stub.k, hand.stub.place, (hand.seats[i],), (Face.DOWN,) * count)
     else:
-        _need_shuffle(hand, draw.reshuffled_discards(hand.discards, i))
+        _need_shuffle(hand, draw.reshuffled(hand.stub, hand.discards, i))
 
 
 # --- the end

@@ -70,6 +70,20 @@ class OpenPair(Enum):
     SMALL_OR_BIG_BET = "small_or_big_bet"
 
 
+class DrawOrder(Enum):
+    """Who draws first (PK-4)."""
+
+    FROM_THE_BUTTONS_LEFT = "from_the_buttons_left"
+    FROM_THE_FIRST_TO_ACT = "from_the_first_to_act"
+
+
+class ShortStub(Enum):
+    """What is shuffled when the stub cannot serve a draw: others' discards, after the stub or with it (PK-5)."""
+
+    STUB_IS_USED_UP_FIRST = "stub_is_used_up_first"
+    STUB_IS_SHUFFLED_IN = "stub_is_shuffled_in"
+
+
 class RaiseCap(Enum):
     """When the number of raises in a round is limited."""
 
@@ -253,7 +267,9 @@ class HouseRules:
     # Draw
     heads_up_button: HeadsUpButton = HeadsUpButton.SMALL_BLIND
     cards_at_a_time: int = 1
+    draw_order: DrawOrder = DrawOrder.FROM_THE_BUTTONS_LEFT
     most_discards: int = 5
+    short_stub: ShortStub = ShortStub.STUB_IS_USED_UP_FIRST
     big_blind_is_a_bet: bool = True
     big_bets_after_the_draw: bool = True
     pot_limit_counts_dead_money: bool = True

@@ -7,15 +7,25 @@ import pytest
 
 from dealer.actions import Act, Action
 from dealer.cards import parse_all
-from dealer.events import Acted, Raked, Returned, Shown, Voided, Won
+from dealer.events import Acted, Raked, Reshuffled, Returned, Shown, Voided, Won
 from dealer.hand import apply, start, void
-from dealer.house_rules import AfterShortAllIn, HouseRules, Rake, SeventhStreetFirst, Stakes
+from dealer.house_rules import (
+    AfterShortAllIn,
+    DrawOrder,
+    HouseRules,
+    Rake,
+    SeventhStreetFirst,
+    ShortStub,
+    Stakes,
+    Structure,
+)
 from dealer.pot import layers, rakes
 from dealer.rooms import GAMES
 from dealer.showdown import settle
 from dealer.state import Hand, NeedAction
 from dealer.stud import board_value
 from tests.dealer.play import Shoe, at_random, call_down, dealt, offered, play, script, third_street
+from tests.dealer.test_rules_of_draw import all_draw_five
 from tests.dealer.test_rules_of_stud import CASINO_CLUB, POKER777, STAKES, STUD_HOUSES, Table, acted, table
 from tests.scale import scaled
 
@@ -288,6 +298,18 @@ def test_fields_that_all_houses_set_alike_work_the_other_way_too() -> None:
     at_once = replace(GAMES["pokerkings"], cards_at_a_time=5)
     need = start(at_once, at_once.stakes[0], [(1, 500), (2, 500)], button=1).awaits
     assert [place.seat for place in need.places] == [2] * 5 + [1] * 5
+
+    stakes = Stakes(name="1/2", structure=Structure.NO_LIMIT, small_blind=1, big_blind=2)
+    by_turn = replace(GAMES["pokerkings"], draw_order=DrawOrder.FROM_THE_FIRST_TO_ACT)
+    hand = start(by_turn, stakes, [(seat, 500) for seat in range(1, 5)], button=1)
+    hand = script(hand, Shoe(random.Random(1), deck_size=32), "4 call, 1 call, 2 call, 3 check")
+    assert hand.awaits.seat == 4
+
+    mixed = replace(GAMES["pokerkings"], short_stub=ShortStub.STUB_IS_SHUFFLED_IN)
+    hand = start(mixed, stakes, [(seat, 500) for seat in range(1, 6)], button=5)
+    hand = play(hand, Shoe(random.Random(1), deck_size=36), all_draw_five)
+    shuffles = [len(event.locations) for event in hand.events if isinstance(event, Reshuffled)]
+    assert shuffles == [1 + 10, 1 + 10]  # one card of the stub and ten discards, twice
 
     no_burn = replace(CASINO_CLUB, short_deck_counts_the_burn=False)
     hand = start(no_burn, STAKES, [(seat, 500) for seat in range(1, 8)])
