@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "verify": "Check a report: signature, counts, data.",
     "collect": "Write raw output or final outcomes to a file, for a test laboratory.",
     "vkey": "Print the public part of the key that signs.",
+    "completion": "Print a shell's completion script.",
 }
 
 MODULES: Final = {"list": "catalogue"}

@@ -37,7 +37,14 @@ HARD_LEVEL: Final = math.log(1e-6)
 @connection_options
 @click.option("--n", "n", type=click.IntRange(2, 1020), default=52, show_default=True, help="Cards in a deck.")
 @click.option("--count", type=click.IntRange(min=1), help="Decks to draw.  [default: the daily battery's]")
-@click.option("--monitor", "monitor_path", type=NEW_FILE, required=True, help="State to keep over the days.")
+@click.option(
+    "--monitor",
+    "monitor_path",
+    type=NEW_FILE,
+    default="stats_tests-monitor.json",
+    show_default=True,
+    help="State to keep over the days.",
+)
 @click.option("--merge", "others", type=FILE, multiple=True, help="Join other nodes' states; nothing is drawn.")
 @click.option("--report", "report_path", type=NEW_FILE, help="JSON report of the day to write.")
 @click.option("--key", "key_path", type=FILE, help="Ed25519 private key (PEM); without it nothing is handed in.")

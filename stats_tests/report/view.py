@@ -40,6 +40,7 @@ def view(report: dict[str, Any], raw: bytes, *, signed_by: str) -> dict[str, Any
         "size": report["plan"]["size"],
         "mode": report["plan"]["mode"],
         "rule": report["rule"],
+        "alarms": ", ".join(report.get("alarms", [])),
         "escalation": report["plan"]["decision"]["escalation"],
         "selftest": _selftest(report["selftest"]),
         "campaigns": [_campaign(number, entry) for number, entry in enumerate(report["campaigns"], start=1)],

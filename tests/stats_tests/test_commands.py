@@ -48,6 +48,10 @@ def test_every_command_says_what_it_does() -> None:
         assert stats_tests(command, "--help").stdout.startswith("Usage: ")
 
 
+def test_shells_can_complete() -> None:
+    assert "_STATS_TESTS_COMPLETE" in stats_tests("completion", "bash").stdout
+
+
 def test_list_names_every_test() -> None:
     listed = json.loads(stats_tests("list", "--json").stdout)
     assert [test["id"] for test in listed] == list(CATALOGUE)
