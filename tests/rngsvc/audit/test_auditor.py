@@ -65,6 +65,30 @@ def night() -> Iterator[Night]:
         yield Night(service, [json.loads(line) for line in done.stdout.splitlines()])
 
 
+def test_an_audit_goes_on_whatever_the_log_is_read_from(night: Night, tmp_path: Path) -> None:
+    """With the auditor's key and his state, from the web and from the store by turns, while the log grows."""
+    state = ("--state", tmp_path / "state")
+    key = (
+        "--open",
+        "--auditor-key",
+        f"file:{night.service.auditor_keys}",
+        "--log-key",
+        night.service.log_key,
+        "--json",
+    )
+    store = night.service.folder / "log.sqlite3"
+    with SyncClient.connect(night.service.grpc, log_key=night.service.log_key) as client:
+        for number, source in enumerate((night.service.http, store, night.service.http, store)):
+            client.register_table(b"going on".ljust(15) + bytes([number]))
+            ran = rngsvc("audit", source, *key, *state)
+            assert ran.code == ExitCode.OK, ran.stderr
+    whole = rngsvc("audit", night.service.http, *key)
+    assert ran.json == whole.json
+    without = rngsvc("audit", night.service.http, "--log-key", night.service.log_key, *state)
+    assert without.code == ExitCode.USAGE
+    assert "auditor" in without.stderr
+
+
 def as_lines(played: list[dict[str, Any]]) -> str:
     return "".join(json.dumps(hand) + "\n" for hand in played)
 

@@ -33,6 +33,8 @@ pytestmark = pytest.mark.skipif(
     reason="needs Debian's golang-go and golang-golang-x-mod-dev",
 )
 
+MOST_PROOFS = 2_000  # of a log; its size decides how they are spread
+
 Tool = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -82,7 +84,10 @@ def our_proofs(book: Book) -> dict[str, Any]:
     prover = InclusionProver(size, node)
     older = sorted({1, 2, 3, size // 2, size - 1, size, *(1 << k for k in range(17))} & set(range(1, size + 1)))
     return {
-        "Inclusion": [[each.hex() for each in prover.proof(index)] for index in range(size)],
+        "Inclusion": {
+            str(index): [each.hex() for each in prover.proof(index)]
+            for index in range(0, size, 1 + size // MOST_PROOFS)
+        },
         "Older": {str(old): root_of(leaves[:old]).hex() for old in older},
         "Grown": {str(old): [each.hex() for each in consistency_proof(old, size, node)] for old in older},
     }
@@ -109,7 +114,7 @@ def test_go_reads_what_the_service_logged(tool: Tool, book: Book, tmp_path: Path
 def test_go_reads_a_log_of_any_size(tool: Tool, book: Book, tmp_path: Path, size: int) -> None:
     ran = read(tool, samples(book, size), tmp_path)
     assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout)["inclusion"] == size
+    assert json.loads(ran.stdout)["inclusion"] >= min(size, MOST_PROOFS // 2)
 
 
 def flip(path: Path) -> None:

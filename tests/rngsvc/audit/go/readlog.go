@@ -26,7 +26,7 @@ import (
 const height = 8
 
 type proofs struct {
-	Inclusion [][]string         // by index, each from the leaf's sibling upwards, in hex
+	Inclusion map[string][]string // index: hashes from the leaf's sibling upwards, in hex
 	Older     map[string]string   // size of an earlier tree: its root in hex
 	Grown     map[string][]string // size of an earlier tree: its consistency proof in hex
 }
@@ -85,15 +85,15 @@ func read(folder, vkey, proofFile string) (any, error) {
 	}
 	// This reader checks every tile that it fetches against the root.
 	reader := tlog.TileHashReader(tlog.Tree{N: size, Hash: root}, tiles{folder})
-	if err := entries(folder, size, root, reader); err != nil {
-		return nil, err
-	}
 	content, err := os.ReadFile(proofFile)
 	if err != nil {
 		return nil, err
 	}
 	var ours proofs
 	if err := json.Unmarshal(content, &ours); err != nil {
+		return nil, err
+	}
+	if err := entries(folder, size, root, reader, ours.Inclusion); err != nil {
 		return nil, err
 	}
 	if err := check(ours, size, root, reader); err != nil {
@@ -105,8 +105,8 @@ func read(folder, vkey, proofFile string) (any, error) {
 	}, nil
 }
 
-// entries checks that the bundles hold exactly the entries of the tree.
-func entries(folder string, size int64, root tlog.Hash, reader tlog.HashReader) error {
+// entries checks that the bundles hold the entries of the tree at every index that is asked for, and nothing left over.
+func entries(folder string, size int64, root tlog.Hash, reader tlog.HashReader, asked map[string][]string) error {
 	for first := int64(0); first < size; first += 1 << height {
 		width := min(size-first, 1<<height)
 		path := tlog.Tile{H: height, L: -1, N: first >> height, W: int(width)}.Path()
@@ -119,6 +119,9 @@ func entries(folder string, size int64, root tlog.Hash, reader tlog.HashReader) 
 			length := int(binary.BigEndian.Uint16(bundle))
 			entry := bundle[2 : 2+length]
 			bundle = bundle[2+length:]
+			if _, is := asked[strconv.FormatInt(index, 10)]; !is {
+				continue
+			}
 			proof, err := tlog.ProveRecord(size, index, reader)
 			if err != nil {
 				return fmt.Errorf("entry %d: %w", index, err)
@@ -134,18 +137,22 @@ func entries(folder string, size int64, root tlog.Hash, reader tlog.HashReader) 
 	return nil
 }
 
-// check compares our proofs with the library's own, and has the library check them.
+// check has the library check our proofs, and compares our roots of earlier trees with its own.
 func check(ours proofs, size int64, root tlog.Hash, reader tlog.HashReader) error {
-	for index, offered := range ours.Inclusion {
+	for text, offered := range ours.Inclusion {
+		index, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return err
+		}
 		proof, err := hashes(offered)
 		if err != nil {
 			return err
 		}
-		stored, err := reader.ReadHashes([]int64{tlog.StoredHashIndex(0, int64(index))})
+		stored, err := reader.ReadHashes([]int64{tlog.StoredHashIndex(0, index)})
 		if err != nil {
 			return err
 		}
-		if err := tlog.CheckRecord(proof, size, root, int64(index), stored[0]); err != nil {
+		if err := tlog.CheckRecord(proof, size, root, index, stored[0]); err != nil {
 			return fmt.Errorf("our proof of entry %d: %w", index, err)
 		}
 	}
