@@ -62,6 +62,7 @@ class Sampler:
     entropy: Entropy
     bytes_per_s: int
     _beginning: set[bytes] = field(default_factory=set)
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _paid_until: float = 0.0
 
     async def begin(self, request: SampleRequest) -> Logged:
@@ -82,19 +83,30 @@ class Sampler:
         """Yield the data in chunks of whole items, and add them up in ``totals``."""
         slices = self._until_doubt(_SLICES[request.kind](request, self.entropy, totals))
         chunk = bytearray()
-        for piece in slices:
-            self.log.check_goes_on()
+        while (piece := await self._next_slice(slices)) is not None:
             if len(chunk) + len(piece) > MAX_CHUNK_BYTES:
                 yield self._sent(chunk, totals)
                 chunk.clear()
             chunk += piece
-            # Play goes first: let everything that is ready run, and keep to the rate.
+        if chunk:
+            yield self._sent(chunk, totals)
+
+    async def _next_slice(self, slices: Iterator[bytes]) -> bytes | None:
+        """Return the next slice, None at the end, in its turn.
+
+        All samples together make one slice between two moments of play: everything that is ready runs before the next
+        one, and the rate is kept to.
+        """
+        self.log.check_goes_on()
+        async with self._turn:
+            piece = next(slices, None)
+            if piece is None:
+                return None
             now = monotonic()
             self._paid_until = max(self._paid_until, now) + len(piece) / self.bytes_per_s
             ahead = self._paid_until - now
             await asyncio.sleep(ahead if ahead > 0.01 else 0)
-        if chunk:
-            yield self._sent(chunk, totals)
+        return piece
 
     async def end(self, logged: Logged, request: SampleRequest, totals: Totals) -> None:
         """Store the digest of what was sent, so that a result can be checked against it."""

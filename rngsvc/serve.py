@@ -437,6 +437,8 @@ async def _close_expired(core: Core) -> None:
             closed = await core.service.close_expired(core.sequencer.clock.now_ms())
         except (TryAgain, SigningStopped) as error:
             _log.warning("expired hands not closed", why=str(error))
+        except Exception as error:  # noqa: BLE001  (whatever it is, the next sweep must come)
+            _log.error("expired hands not closed", exc_info=error)
         else:
             if closed:
                 _log.warning("expired hands closed", hands=closed)

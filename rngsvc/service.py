@@ -6,6 +6,7 @@ also serves hands that were closed long ago. Calls for many tables are many step
 by itself.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -70,6 +71,7 @@ from rngsvc.tables import Table, Tables, rows
 from rngsvc.vault import KeyNotLoaded, SecretLost, day_of
 
 MAX_UNCLOSED_HANDS: Final = 1024  # a table
+_CLOSED_AT_ONCE: Final = 256  # expired hands in one batch, so that many leave room for play
 _CLOSE_ROOM: Final = 1024  # bytes of a close entry beside its openings and seeds: 900 at the most
 
 
@@ -173,14 +175,31 @@ class Service:
         return await self._one(caller, request, self._draw, self._drawn_before)
 
     async def close_expired(self, now_ms: int) -> int:
-        """Step 8. Close every hand that has expired at ``now_ms``, with its reveal; return how many."""
+        """Step 8. Close every hand that has expired at ``now_ms``, with its reveal; return how many.
+
+        One that cannot be closed now holds up no other; its error is raised when all have been tried.
+        """
+        due = [
+            table
+            for table in self.tables.with_unclosed_hands()
+            if (expires := table.expires_ms()) is not None and expires <= now_ms
+        ]
         closed = 0
-        for table in self.tables.with_unclosed_hands():
-            expires = table.expires_ms()
-            if expires is not None and expires <= now_ms:
-                await self._load_key(table, table.last_closed + 1)
-                closed += await self.sequencer.submit(partial(self._expire, table.id))
+        failures: list[BaseException] = []
+        for first in range(0, len(due), _CLOSED_AT_ONCE):
+            some = due[first : first + _CLOSED_AT_ONCE]
+            for result in await asyncio.gather(*map(self._close_expired, some), return_exceptions=True):
+                if isinstance(result, BaseException):
+                    failures.append(result)
+                else:
+                    closed += result
+        if failures:
+            raise failures[0]
         return closed
+
+    async def _close_expired(self, table: Table) -> int:
+        await self._load_key(table, table.last_closed + 1)
+        return await self.sequencer.submit(partial(self._expire, table.id))
 
     # --- Reading ---
 

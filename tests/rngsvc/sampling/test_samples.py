@@ -175,6 +175,27 @@ async def test_play_goes_on_between_any_two_slices_of_a_sample(world: World) -> 
     await asyncio.gather(sampling, return_exceptions=True)
 
 
+async def test_of_many_samples_one_slice_is_made_between_two_moments_of_play(world: World) -> None:
+    requests = [SampleRequest(bytes([i]) * 16, "numbers", 10**9, modulus=8) for i in range(8)]
+    totals = [Totals() for _ in requests]
+
+    async def sample(request: SampleRequest, total: Totals) -> None:
+        await world.sampler.begin(request)
+        async for _ in world.sampler.chunks(request, total):
+            pass
+
+    sampling = [asyncio.create_task(sample(*each)) for each in zip(requests, totals, strict=True)]
+    while not all(total.items for total in totals):  # noqa: ASYNC110 - one pass of the loop is what is counted
+        await asyncio.sleep(0)
+    for _ in range(50):
+        before = sum(total.items for total in totals)
+        await asyncio.sleep(0)
+        assert sum(total.items for total in totals) - before <= 4096
+    for task in sampling:
+        task.cancel()
+    await asyncio.gather(*sampling, return_exceptions=True)
+
+
 async def test_all_samples_together_keep_to_the_rate(world: World) -> None:
     world.sampler.bytes_per_s = 4_000_000
     started = time.monotonic()

@@ -34,7 +34,8 @@ from rngsvc.errors import Reason, ServiceError
 from rngsvc.hand_secrets import HandSecrets
 from rngsvc.keys.signing import SigningKey
 from rngsvc.keys.wrapping import KeyEncryptionKey
-from rngsvc.log import Logged
+from rngsvc.log import Log, Logged
+from rngsvc.log_keys import LogKeys
 from rngsvc.monitor import Monitor
 from rngsvc.ports import Head, Store
 from rngsvc.protocol.checkpoint import Checkpoint, verify_checkpoint
@@ -45,7 +46,7 @@ from rngsvc.protocol.verify import verify
 from rngsvc.results import Results
 from rngsvc.sampling import Sampler
 from rngsvc.sequencer import Limits, Sequencer
-from rngsvc.serve import _checked_log
+from rngsvc.serve import _check_log
 from rngsvc.service import Service
 from rngsvc.shuffles import DealtCache, Openings
 from rngsvc.store.memory import Disk, MemoryStore
@@ -102,12 +103,14 @@ class MemoryGuard:
 
     def __init__(self) -> None:
         self.checkpoint: bytes | None = None
+        self.seen: list[bytes] = []
 
     def remembered(self) -> list[bytes]:
         return [self.checkpoint] if self.checkpoint else []
 
     def advance(self, checkpoint: bytes) -> None:
         self.checkpoint = checkpoint
+        self.seen.append(checkpoint)
 
 
 def table_id(number: int) -> bytes:
@@ -153,7 +156,9 @@ class World:
         self.store = self.make_store(self)
         head = await self.store.open()
         try:
-            self.log = await _checked_log(self.store, head, self.note_key, self.guard)  # type: ignore[arg-type]
+            self.log = await Log.load(self.store, head)
+            keys = await LogKeys.load(ORIGIN, self.log, self.signing_key, None, self.clock.now_ms())
+            await _check_log(self.log, keys, self.guard)  # type: ignore[arg-type]
             self.tables = Tables(self.store, self.log)
             await self.tables.load_unclosed()
         except BaseException:
@@ -178,7 +183,7 @@ class World:
         self.sequencer.start()
         return self
 
-    def _sign_checkpoint(self, size: int, root: bytes) -> bytes:
+    def _sign_checkpoint(self, size: int, root: bytes, _time_ms: int) -> bytes:
         return Checkpoint(ORIGIN, size, root).sign(self.note_key, self.sign or self.signing_key.sign).encode()
 
     async def kill(self) -> None:
