@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dealer import demo_players
+from dealer.blinds import Blinds, Chair, Deal, next_deal
 from dealer.demo_service import Service
 from dealer.hand import apply, start
 from dealer.history import Reader, history, open_locations
@@ -26,10 +27,10 @@ from rngsvc.protocol.verify import Outcome, Report, verify
 
 MOST_STUD_PLAYERS: Final = 6
 
-# The steps of `rngsvc verify`, under the questions that they answer.
+# The steps of `rngsvc verify`, under the questions that they answer; "own" is each player's.
 STEP_GROUPS: Final = (
     ("the log", ("document", "entries", "keys", "checkpoints", "inclusion", "chain")),
-    ("players' seeds", ("promises", "contributions", "own", "seeds")),
+    ("players' seeds", ("promises", "contributions", "seeds")),
     ("the shuffles", ("context", "seals", "reshuffles")),
     ("every card", ("openings", "items", "history")),
     ("the close", ("reveal", "derivation", "close", "deadline")),
@@ -97,20 +98,35 @@ class Demonstration:
     async def hands(self, number: int) -> AsyncIterator[Played]:
         """Play so many hands and yield each. Raises CallFailed, Unproven, CardsLost, ProofError."""
         table = await register(self._client, uuid.uuid4().bytes, self._service.auditor.public_keys)
-        for n in range(number):
-            button = self._players[n % len(self._players)].seat if self._rules.button is Button.MOVES else 0
-            yield await self._one(table, button)
+        chairs = [Chair(player.seat, ready=True) for player in self._players]
+        drawn = await self._draw_button(table) if self._rules.button is Button.MOVES else None
+        last: Blinds | None = None
+        for _ in range(number):
+            deal = next_deal(self._rules, self._stakes, chairs, last, drawn)
+            assert deal is not None, "everybody is ready"
+            yield await self._one(table, deal)
+            last = deal.blinds
             for player in self._players:
                 if player.stack < self._stakes.big_bet:
                     player.stack = self._stakes.buy_in
 
-    async def _one(self, table: Table, button: int) -> Played:
+    async def _draw_button(self, table: Table) -> int:
+        """PK-14: the shuffle service draws who has the first button."""
+        shoe = await SealedShoe.reserve(table)
+        player = self._players[await shoe.draw(b"button", len(self._players))]
+        await shoe.close()
+        verify(shoe.receipt(), self._service.log_key, auditor=self._service.auditor.opening).require()
+        self._tell(["", f"the shuffle service draws the first button: seat {player.seat}, {player.name}"])
+        return player.seat
+
+    async def _one(self, table: Table, deal: Deal) -> Played:
         shoe = await SealedShoe.reserve(table)
         seeds = await self._contributions(table, shoe)
-        hand = start(self._rules, self._stakes, [(each.seat, each.stack) for each in self._players], button=button)
+        stacks = [(player.seat, player.stack) for player in self._players]
+        hand = start(self._rules, self._stakes, stacks, button=deal.button, posts=deal.posts)
         await shoe.seal(hand.deck_size, {p.contributor: seeds[p.seat].reveal(shoe.receipt([])) for p in self._players})
         self._announce(table, shoe)
-        telling = Telling(self._rules, {p.seat: p.name for p in self._players}, viewer=self._viewer, button=button)
+        telling = Telling(self._rules, {p.seat: p.name for p in self._players}, viewer=self._viewer, button=deal.button)
         self._tell(telling.seats({p.seat: p.stack for p in self._players}))
         self._tell(telling.tell(hand.events))
         while not hand.over:
@@ -177,7 +193,9 @@ def _report_lines(reports: Mapping[str, Report]) -> list[str]:
         checked = [step for step in steps if step.outcome is Outcome.CHECKED]
         failed = [step for step in steps if step.outcome is Outcome.FAILED]
         mark = "✗" if failed else "✓"
+        unseen = [step for step in steps if step.outcome is Outcome.NOT_SHOWN]
         details = "; ".join(f"{step.id}: {step.detail}" for step in failed or checked)
+        details += "".join(f"; {step.id} not shown: {step.detail}" for step in unseen)
         lines.append(f"  {mark} {name:<15} {details}")
     own = sum(report.step("own").outcome is Outcome.CHECKED for report in players)
     mark = "✗" if own < len(players) or any(report.failures for report in players) else "✓"

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -51,7 +52,9 @@ def test_every_game_is_played_and_every_step_of_every_document_holds() -> None:
         assert sum(hand["net"].values()) == 0
         house = hand["reports"].pop("house")
         # The house's own file holds everything but a player's seed.
-        assert {step for step, outcome in house.items() if outcome != "checked"} == {"own"}
+        unseen = {step for step, outcome in house.items() if outcome != "checked"}
+        # Between a later hand and its table's first entry stand those of earlier ones, such as the drawn button's.
+        assert unseen == ({"own"} if hand["seq"] == 1 else {"own", "chain"})
         for report in hand["reports"].values():
             assert report["own"] == report["history"] == report["seeds"] == "checked"
             assert report["derivation"] == "not shown"  # the auditor's alone
@@ -71,8 +74,10 @@ def test_several_hands_go_on_at_one_table(service: dict[str, str]) -> None:
     )
     assert run.returncode == 0, run.stderr
     hands = [json.loads(line) for line in run.stdout.splitlines()]
-    assert [hand["seq"] for hand in hands] == [1, 2, 3] * 3
-    assert [hand["history"]["button"] for hand in hands] == [1, 2, 3] * 3
+    # The first sequence number of each table draws the button.
+    assert [hand["seq"] for hand in hands] == [2, 3, 4] * 3
+    buttons = [hand["history"]["button"] for hand in hands]
+    assert all(later % 5 == (earlier + 1) % 5 for n, (earlier, later) in enumerate(pairwise(buttons)) if n % 3 < 2)
 
 
 @pytest.mark.parametrize(
