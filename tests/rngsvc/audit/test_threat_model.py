@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.adversary.test_dropped_hands import ROWS as DROPPED
+
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
@@ -16,6 +18,11 @@ def test_every_party_has_claims_and_says_what_remains() -> None:
         section = PAGE.split(f"## A compromised {party}\n")[1].split("\n## ")[0]
         assert NAMED.search(section)
         assert re.search(r"\*\*What (he|it) still can do\*\*", section)
+
+
+def test_its_figures_are_those_of_the_simulation() -> None:
+    tenth = next(row for row in DROPPED if row.dropped == 0.1)
+    assert f"within {tenth.half} hands with probability 1/2, within {tenth.surely} with 0.99" in PAGE
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split(" | ")[0].removeprefix("| "))

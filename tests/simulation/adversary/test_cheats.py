@@ -317,8 +317,10 @@ async def test_a_cheat_is_caught_at_once_by_the_checks_of_its_row(cheat: Cheat) 
 
 
 def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    """Printed for the reader; the test above asserts every row."""
+    """Printed for the reader; the test above asserts every row, `test_two_logs.py` the last one."""
     with capsys.disabled():
         print(f"\n{'cheat':<50} {'caught by':<70} probability")
         for each in CHEATS[1:]:
             print(f"{each.title:<50} {', '.join(sorted(each.caught_by)):<70} 1, in that hand")
+        who = "witness: refuses to cosign, player: witnesses, client: LogForked"
+        print(f"{'shows two logs':<50} {who:<70} 1, to who asks for a quorum or sees both")
