@@ -69,8 +69,8 @@ POKERKINGS = HouseRules(
     # PK-4. Up to all five cards; the page does not say in which order: as the cards were dealt.
     draw_order=DrawOrder.FROM_THE_BUTTONS_LEFT,
     most_discards=5,
-    # PK-5. The discards are shuffled "if not enough cards are left", so what is left goes first. Nobody may get back what
-    # he has just thrown away, folded hands stay out, and nothing is burned: the page burns no card anywhere.
+    # PK-5. The discards are shuffled "if not enough cards are left", so what is left goes first. Nobody may get back
+    # what he has just thrown away, folded hands stay out, and nothing is burned: the page burns no card anywhere.
     short_stub=ShortStub.STUB_IS_USED_UP_FIRST,
     # --- The second round ---
     # PK-6. Fixed limit: a bet and three raises, between two players too. The page names two limits, 2-4: the lower one

@@ -23,22 +23,26 @@ def pots_and_return(paid: Mapping[int, int], dead: int, folded: set[int]) -> tup
 
     A row of a single player at the top that has not folded was never called and goes back to him (AL-3). A row whose
     players all folded falls to the row below (AL-20). Rows with the same owners are one pot. Dead money lies lowest.
+    Rows of the same players are laid in one go.
     """
-    rows: list[tuple[set[int], set[int]]] = []
-    for level in range(1, max(paid.values()) + 1):
+    rows: list[tuple[int, set[int], set[int]]] = []
+    below = 0
+    for level in sorted(set(paid.values()) - {0}):
         players = {seat for seat, chips in paid.items() if chips >= level}
-        rows.append((players, players - folded))
+        rows.append((level - below, players, players - folded))
+        below = level
     back: Counter[int] = Counter()
-    while rows and len(rows[-1][0]) == 1 and rows[-1][1]:
-        (seat,) = rows.pop()[0]
-        back[seat] += 1
+    while rows and len(rows[-1][1]) == 1 and rows[-1][2]:
+        height, (seat,), _ = rows.pop()
+        back[seat] += height
     pots: list[tuple[int, set[int]]] = []
-    for players, owners in rows:
+    for height, players, owners in rows:
+        chips = height * len(players)
         if not owners or (pots and pots[-1][1] == owners):
             assert pots, "the lowest row has an owner"
-            pots[-1] = (pots[-1][0] + len(players), pots[-1][1])
+            pots[-1] = (pots[-1][0] + chips, pots[-1][1])
         else:
-            pots.append((len(players), owners))
+            pots.append((chips, owners))
     pots[0] = (pots[0][0] + dead, pots[0][1])
     return [(total, tuple(sorted(owners))) for total, owners in pots], dict(back)
 
