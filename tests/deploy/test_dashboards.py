@@ -60,6 +60,14 @@ def test_panels_lie_side_by_side_within_the_page(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
+def test_the_handbook_shows_a_small_picture_of_each_dashboard(name: str) -> None:
+    docs = FOLDER.parent.parent / "docs"
+    picture = f"images/dashboard-{name}.png"
+    assert f"({picture})" in (docs / "monitoring.md").read_text()
+    assert 10_000 < (docs / picture).stat().st_size < 150_000
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_every_query_of_a_dashboard_finds_data(name: str, room: ObservedRoom) -> None:
     asked = [
         (title, expr.replace("$log", ".*").replace("$__rate_interval", "1m"))
