@@ -19,7 +19,7 @@ from dealer.demo_service import Auditor, NoService, Service, child_service
 from dealer.house_rules import HouseRules
 from dealer.rooms import GAMES
 from dealer.shufflers import CardsLost, NotTrusted
-from rngsvc.client import CallFailed, Client
+from rngsvc.client import CallFailed, Client, Credentials
 from rngsvc.protocol.errors import ProofError
 
 
@@ -58,6 +58,13 @@ _STYLES = {
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The auditor's private keys as `rngsvc keygen` writes them; without it new ones for this run.",
 )
+@click.option(
+    "--tls",
+    nargs=3,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="CA CERTIFICATE KEY",
+    help="PEM files to reach the service by mutual TLS; without them on loopback only.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON line a hand instead of text.")
 def command(
     house: str | None,
@@ -68,6 +75,7 @@ def command(
     address: str | None,
     log_key: str | None,
     auditor_keys: Path | None,
+    tls: tuple[Path, Path, Path] | None,
     as_json: bool,
 ) -> None:
     """Play hands of every game from a sealed shoe, print them as a card room would, and verify each.
@@ -79,12 +87,15 @@ def command(
         raise click.UsageError(f"--house {house} has no game {game}")
     if (address is None) != (log_key is None):
         raise click.UsageError("--rngsvc and --log-key go together")
+    if tls and address is None:
+        raise click.UsageError("--tls goes with --rngsvc")
     service = child_service() if address is None or log_key is None else _running(address, log_key, auditor_keys)
     console = Console(highlighter=_Felt(), theme=Theme(_STYLES), soft_wrap=True, markup=False)
     say: Callable[[str], None] = (lambda _line: None) if as_json else console.print
     rng = random.Random(seed)  # noqa: S311  (decisions of demonstration players, never cards)
     try:
-        failures = asyncio.run(_play(service, games, hands, rng, say, seat, as_json=as_json))
+        credentials = Credentials(*tls) if tls else None
+        failures = asyncio.run(_play(service, credentials, games, hands, rng, say, seat, as_json=as_json))
     except (NotTrusted, ProofError) as error:
         raise Ended(ExitCode.CHECK_FAILED, str(error)) from error
     except (NoService, CallFailed, CardsLost) as error:
@@ -105,6 +116,7 @@ async def _running(address: str, log_key: str, auditor_keys: Path | None) -> Asy
 
 async def _play(
     where: contextlib.AbstractAsyncContextManager[Service],
+    credentials: Credentials | None,
     games: list[HouseRules],
     hands: int,
     rng: random.Random,
@@ -116,7 +128,7 @@ async def _play(
     """Play and tell everything; return what failed."""
     failures: list[str] = []
     played, began = 0, time.monotonic()
-    async with where as service, await _connect(service) as client:
+    async with where as service, await _connect(service, credentials) as client:
         for rules, stakes in tables(games):
             table = Demonstration(client, service, rules, stakes, rng, say, seat)
             async for hand in table.hands(hands):
@@ -129,10 +141,10 @@ async def _play(
     return failures
 
 
-async def _connect(service: Service) -> Client:
+async def _connect(service: Service, credentials: Credentials | None) -> Client:
     try:
-        return await Client.connect(service.address, log_key=service.log_key)
-    except ValueError as error:
+        return await Client.connect(service.address, log_key=service.log_key, credentials=credentials)
+    except (ValueError, OSError) as error:
         raise Ended(ExitCode.USAGE, str(error)) from error
 
 

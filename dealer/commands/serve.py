@@ -34,6 +34,15 @@ DRAIN_S = 5.0
 # Short, so that players soon see why there are no cards; the table goes on trying (AL-22).
 SHUFFLE_CALL_S = 3.0
 STOPPED = 4
+# Calls at a time, watchers included; more are refused with RESOURCE_EXHAUSTED.
+MOST_CALLS = 4_096
+_OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+    # A player whose network is gone says nothing: only an unanswered ping shows that he is disconnected (P7-9, AL-16).
+    ("grpc.keepalive_time_ms", 5_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.http2.max_pings_without_data", 0),
+)
 _SERVICE = table_pb2.DESCRIPTOR.services_by_name["TableService"].full_name
 
 
@@ -119,7 +128,7 @@ async def _serve(settings: Settings, shown: dict[str, str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     async with _card_room(settings) as room:
-        server = grpc.aio.server(options=[("grpc.max_receive_message_length", MAX_REQUEST_BYTES)])
+        server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=MOST_CALLS)
         table_pb2_grpc.add_TableServiceServicer_to_server(TableServicer(room, token_key), server)
         checks = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(checks, server)
