@@ -119,6 +119,18 @@ def test_a_record_that_goes_on_after_the_end_is_refused() -> None:
         assert replay_case(longer)["rejected"] == {"index": len(case["actions"]), "reason": "the hand is over"}
 
 
+def test_an_unknown_act_and_a_card_that_is_dealt_twice_are_refused_where_they_stand() -> None:
+    case = CASES["stud-pokerstars-f7c61611"]
+    refused = replay_case(changed(case, 3, action="straddle"))["rejected"]
+    assert refused["index"] == 3
+    assert "'straddle' is not one of" in refused["reason"]
+    twice = copy.deepcopy(case)
+    first, second = list(twice["cards"])[:2]
+    twice["cards"][first]["third"][2] = twice["cards"][second]["third"][2]
+    assert replay_case(twice)["rejected"]["index"] == 0
+    assert "not different cards" in replay_case(twice)["rejected"]["reason"]
+
+
 def test_a_record_without_its_answers_is_replayed_and_compared_in_the_rest() -> None:
     for case in CASES.values():
         answers = ("pots", "total_pot", "rake", "collected", "net", "uncalled_returns", "checks", "notes")
