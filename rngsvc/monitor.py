@@ -339,8 +339,10 @@ class Monitor:
             examined = self._examiner.examine(hand)
             self.outcomes[f"hand {examined.outcome}"] += 1
             findings += [Finding(check, placed.index, text, entry.table, seq) for check, text in examined.faults]
-        table.spoilt.discard(seq)
-        if seq > table.last_closed:
+        if hand:
+            # What was passed over is never closed: it had its finding, and is not waited for.
+            table.hands = {each: hand for each, hand in table.hands.items() if each > seq}
+            table.spoilt = {each for each in table.spoilt if each > seq}
             table.last_closed, table.last_closed_ms = seq, entry.time
         return findings
 

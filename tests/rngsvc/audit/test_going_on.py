@@ -17,7 +17,16 @@ from rngsvc.frontier import Frontier
 from rngsvc.keys.signing import SigningKey
 from rngsvc.monitor import OLD_KEY_MS, Monitor, peaks_of
 from rngsvc.protocol.checkpoint import Checkpoint
-from rngsvc.protocol.entries import CloseEntry, Entry, KeyEntry, PromiseEntry, SampleEntry, SealEntry, parse_entry
+from rngsvc.protocol.entries import (
+    CloseEntry,
+    Entry,
+    IntegrityEntry,
+    KeyEntry,
+    PromiseEntry,
+    SampleEntry,
+    SealEntry,
+    parse_entry,
+)
 from rngsvc.protocol.errors import MalformedError
 from rngsvc.protocol.merkle import leaf_hash, root_of
 from rngsvc.protocol.signed_note import NoteKey, SignedNote
@@ -47,9 +56,29 @@ def faulty(book: Book) -> Book:
                 return [entry, replace(entry, promises=entry.promises[:1])]
             case CloseEntry(seq=5):
                 return [entry, entry]
+            case CloseEntry(seq=4):
+                return []
+            case CloseEntry(seq=1):
+                return [entry, replace(entry, seq=2**53 - 1)]
         return [entry]
 
     return book.rewritten(spoil)
+
+
+@pytest.fixture(scope="module")
+def unchecked(book: Book) -> Book:
+    """A log whose service checks itself too rarely, and fails once."""
+    hour = 3_600_000
+
+    def check(kind: str, at: int, verdict: str = "pass") -> bytes:
+        return IntegrityEntry(time=at * hour, kind=kind, code=bytes(32), results=(bytes(32), verdict)).encode()
+
+    def sample(at: int) -> bytes:
+        return SampleEntry(time=at * hour, id=b"%d" % at, kind="bits", count=1).encode()
+
+    log = [check("start", 0), sample(20), sample(27), sample(30), check("daily", 31, "fail"), sample(50), sample(60),
+           check("start", 90), sample(91), check("daily", 92), sample(93)]  # fmt: skip
+    return Book(book.key, book.signer, log)
 
 
 def saved_at(book: Book, size: int, file: Path) -> None:
@@ -60,15 +89,14 @@ def said(audited: Audited) -> dict[str, Any]:
     return {name: getattr(audited, name) for name in audited.__slots__ if name != "note"}
 
 
-@pytest.mark.parametrize("kind", ["book", "faulty"])
+@pytest.mark.parametrize("kind", ["book", "faulty", "unchecked"])
 def test_a_break_at_any_entry_changes_nothing(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     log: Book = request.getfixturevalue(kind)
     whole = Audit(log.key).run(log)
     assert whole.passed is (kind == "book")
-    assert len(whole.unclosed) == 4
     size = len(log.entries_raw)
     file = tmp_path / "state"
-    for cut in range(0, size + 1, scaled(7, 1)):
+    for cut in range(0, size + 1, scaled(7, 1) if size > 20 else 1):
         saved_at(log, cut, file)
         assert said(Audit(log.key, resume_from=SavedAudit.read(file)).run(log)) == said(whole)
 
