@@ -78,7 +78,7 @@ def _draw(model: dict[str, Any], room: ObservedRoom, begin: float, end: float, t
             _graph(axes, panel, queries, room.prometheus, begin, end)
     IMAGES.mkdir(exist_ok=True)
     figure.savefig(to)
-    Image.open(to).convert("RGB").quantize(_COLOURS).save(to, optimize=True)
+    Image.open(to).convert("RGB").quantize(_COLOURS).save(to, optimize=True)  # a third of the size
 
 
 def _asked(expr: str) -> str:
