@@ -157,6 +157,15 @@ class StoreFile:
             raise SourceUnreadable(str(error)) from error
 
 
+def key_entries_in(source: LogSource, first: int, size: int) -> list[tuple[int, bytes]]:
+    """Return index and bytes of what looks like a change of the log's key, from ``first`` on; all is read for it."""
+    found = []
+    for number in range(first // WIDTH, -(-size // WIDTH)):
+        bundle = enumerate(source.entries(Tile.covering(None, number, size)), number * WIDTH)
+        found += [(index, raw) for index, raw in bundle if index >= first and b'"type":"key"' in raw]
+    return found
+
+
 class _MissingError(SourceUnreadable):
     """A file that is not there."""
 

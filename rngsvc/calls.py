@@ -152,10 +152,12 @@ class HandView:
 class PublicHand:
     """What anybody may see of a hand: ``view``, the contributions' leaf hashes, and all leaves of each shuffle.
 
-    Both kinds of leaves are None where the hand's secrets are lost.
+    ``key_entries`` are the changes of the log's key, without which nobody can check it. Both kinds of leaves are None
+    where the hand's secrets are lost.
     """
 
     view: HandView
+    key_entries: tuple[Logged, ...]
     contribution_leaves: tuple[bytes, ...] | None
     leaves: tuple[tuple[bytes, ...], ...] | None
 

@@ -133,6 +133,9 @@ class LogFormat(StrEnum):
     TEXT = "text"
 
 
+_KEY_SETTINGS: Final = ("signing_key", "previous_signing_key", "key_encryption_key")
+
+
 def _key_location(uri: str) -> str:
     check_location(uri)
     return uri
@@ -176,6 +179,9 @@ class Settings(BaseModel):
     )
     signing_key: KeyLocation = Field(
         description="Where the log's Ed25519 key lies: file:PATH of mode 0600, env:NAME (both PEM), or pkcs11:..."
+    )
+    previous_signing_key: KeyLocation | None = Field(
+        None, description="Where the log's key before that lies, in the same ways, until 30 days after a change of key."
     )
     key_encryption_key: KeyLocation = Field(
         description="Where the key lies that wraps the data keys of seeds: file: or env: (hex or base64), or pkcs11:..."
@@ -412,7 +418,7 @@ def _unknown_variables(environ: Mapping[str, str], merged: Mapping[str, object])
     """Find variables with our prefix that mean nothing: each is a setting that somebody believes to have set."""
     known = {setting.variable for setting in SETTINGS.values()} | {CONFIGURATION_FILE_VARIABLE}
     # A key may lie in a variable of ours: signing_key = "env:RNGSVC_LOG_KEY".
-    known |= {environment_name(str(merged.get(name, ""))) or "" for name in ("signing_key", "key_encryption_key")}
+    known |= {environment_name(str(merged.get(name, ""))) or "" for name in _KEY_SETTINGS}
     for variable in sorted(environ):
         if variable.startswith(ENVIRONMENT_PREFIX) and variable not in known:
             allowed = "is no setting of this version" + _did_you_mean(variable, known)

@@ -30,12 +30,16 @@ class Logged:
 
 
 class Log:
-    """Reads the log up to its newest head. `head` is None until the first commit."""
+    """Reads the log up to its newest head. `head` is None until the first commit.
+
+    ``key_positions`` are those of its `key` entries; whoever logs one adds it.
+    """
 
     def __init__(self, store: Store, head: Head | None, tree: EdgeTree) -> None:
         self._store = store
         self.head = head
         self.tree = tree
+        self.key_positions: list[int] = []
         self._prover: InclusionProver | None = None
         self._grown = asyncio.Event()
         self._is_ending = False
@@ -49,6 +53,7 @@ class Log:
         """
         log = cls(store, head, EdgeTree())
         if head:
+            log.key_positions = await store.key_entries()
             first = head.size & ~(TILE_WIDTH - 1)
             edges = {0: [leaf_hash(entry) for entry in await store.entries(first, head.size)]}
             if len(edges[0]) != head.size - first:
@@ -108,6 +113,10 @@ class Log:
         if proof is None:
             proof = await self._prove(partial(_inclusion, position, head.size))
         return Logged(position, entry, tuple(proof), head.checkpoint)
+
+    async def key_entries(self, head: Head) -> list[Logged]:
+        """Return the changes of the log's key, each proven by the checkpoint of ``head``."""
+        return [await self.logged(position, head=head) for position in self.key_positions]
 
     async def entries_at(self, positions: Sequence[int]) -> dict[int, bytes]:
         """Return the entries at ``positions``, each the very one that the tree has; StoreDamaged if one is another."""

@@ -134,8 +134,8 @@ class Limits:
 class Sequencer:
     """Runs steps in batches; see the module's text.
 
-    ``sign_checkpoint(size, root)`` returns the signed note. ``on_stop(why)`` is called once when signing stops,
-    ``observe(report)`` after each batch.
+    ``sign_checkpoint(size, root, time_ms)`` returns the signed note. ``on_stop(why)`` is called once when signing
+    stops, ``observe(report)`` after each batch.
     """
 
     store: Store
@@ -143,7 +143,7 @@ class Sequencer:
     tables: Tables
     clock: Clock
     entropy: Entropy
-    sign_checkpoint: Callable[[int, bytes], bytes]
+    sign_checkpoint: Callable[[int, bytes, int], bytes]
     guard: HeadGuard | None = None
     limits: Limits = field(default_factory=Limits)
     on_stop: Callable[[str], None] = lambda _why: None
@@ -282,7 +282,8 @@ class Sequencer:
         if batch.entries:
             tree = self.log.tree
             prover = InclusionProver(tree.size, tree.node)
-            new = Head(tree.size, prover.root, self.sign_checkpoint(tree.size, prover.root), batch.time)
+            checkpoint = self.sign_checkpoint(tree.size, prover.root, batch.time)
+            new = Head(tree.size, prover.root, checkpoint, batch.time)
         else:
             assert head is not None, "the first batch of a log has an entry"
             new = Head(head.size, head.root, head.checkpoint, batch.time)

@@ -40,6 +40,7 @@ from rngsvc.keys.loading import load_key_encryption_key, load_signer
 from rngsvc.keys.location import KeyUnavailable
 from rngsvc.keys.making import make_auditor_keys, make_key_encryption_key, make_signing_key
 from rngsvc.log import Log
+from rngsvc.log_keys import KeysRefused, LogKeys
 from rngsvc.manifest import manifest_hash
 from rngsvc.metrics import Metrics
 from rngsvc.ports import Head, Store, StoreDamaged, StoreHeld, StoreRefused
@@ -47,7 +48,6 @@ from rngsvc.protocol.checkpoint import Checkpoint, verify_checkpoint
 from rngsvc.protocol.errors import MalformedError, ProofError
 from rngsvc.protocol.merkle import root_from_nodes
 from rngsvc.protocol.policy import NO_WITNESSES, Policy
-from rngsvc.protocol.signed_note import NoteKey
 from rngsvc.results import Results
 from rngsvc.sampling import Sampler
 from rngsvc.sequencer import Limits, Sequencer
@@ -108,7 +108,7 @@ class Core:
     sampler: Sampler
     results: Results
     generator: Generator
-    note_key: NoteKey
+    keys: LogKeys
 
 
 async def run(settings: Settings, *, auditor_keys: Path | None = None, watch_parent: bool = False) -> int:
@@ -128,7 +128,15 @@ async def run(settings: Settings, *, auditor_keys: Path | None = None, watch_par
     except (KeyUnavailable, ConfigurationRefused) as error:
         _log.critical("not started", why=str(error))
         return EXIT_CONFIGURATION
-    except (GeneratorFailed, StoreRefused, StoreDamaged, StartRefused, SigningStopped, TryAgain) as error:
+    except (
+        GeneratorFailed,
+        StoreRefused,
+        StoreDamaged,
+        StartRefused,
+        KeysRefused,
+        SigningStopped,
+        TryAgain,
+    ) as error:
         _log.critical("not started", why=str(error))
         return EXIT_STOPPED
     try:
@@ -144,21 +152,20 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
         reseed_after_requests=settings.reseed_after_requests,
         reseed_after_s=settings.reseed_after_s,
     )
-    signing_key = load_signer(settings.signing_key)
+    signer = load_signer(settings.signing_key)
+    previous = load_signer(settings.previous_signing_key) if settings.previous_signing_key else None
     kek = load_key_encryption_key(settings.key_encryption_key)
-    note_key = NoteKey(settings.origin, signing_key.public_key)
     path = settings.store.path
     store = _store(settings)
     guard_path = settings.head_guard or (path.with_name(path.name + ".checkpoint") if path else None)
     guard = FileGuard(guard_path) if guard_path else None
     head = await _taken(store, wait=settings.standby)
     try:
-        log = await _checked_log(store, head, note_key, guard)
+        log = await Log.load(store, head)
+        keys = await LogKeys.load(settings.origin, log, signer, previous, SystemClock().now_ms())
+        await _check_log(log, keys, guard)
         tables = Tables(store, log)
         await tables.load_unclosed()
-
-        def sign_checkpoint(size: int, root: bytes) -> bytes:
-            return Checkpoint(settings.origin, size, root).sign(note_key, signing_key.sign).encode()
 
         def on_stop(why: str) -> None:
             _log.critical("signing stopped", why=why)
@@ -171,7 +178,7 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
             tables,
             SystemClock(),
             FreshEntropy(generator),
-            sign_checkpoint,
+            keys.sign,
             guard,
             Limits(settings.queue_limit, settings.batch_limit),
             on_stop,
@@ -183,6 +190,9 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
         results = Results(store, log, sequencer, manifest_hash())
         sampler = Sampler(store, log, sequencer, generator, settings.sample_bytes_per_s)
         sequencer.start()
+        if keys.change_is_due:
+            log.key_positions.append(await sequencer.submit(keys.change))
+            _log.warning("the log's key has changed", old=keys.changes[-1].old.hex(), new=keys.current.vkey)
         await results.start(json.dumps(generator.self_test()).encode())
     except BaseException:
         await store.close()
@@ -198,7 +208,7 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
             "rngsvc_queue_limit": ("Calls that may wait; more are refused.", lambda: settings.queue_limit),
         },
     )
-    return Core(service, log, store, sequencer, sampler, results, generator, note_key)
+    return Core(service, log, store, sequencer, sampler, results, generator, keys)
 
 
 def _store(settings: Settings) -> Store:
@@ -227,21 +237,21 @@ async def _taken(store: Store, *, wait: bool) -> Head | None:
             await asyncio.sleep(_STANDBY_S)
 
 
-async def _checked_log(store: Store, head: Head | None, key: NoteKey, guard: FileGuard | None) -> Log:
-    """Return the log of ``store``, once checkpoint, tree and guard agree. Raises StartRefused."""
-    log = await Log.load(store, head)
+async def _check_log(log: Log, keys: LogKeys, guard: FileGuard | None) -> None:
+    """Raise StartRefused unless checkpoint, tree and guard agree."""
+    head = log.head
     size = 0
     if head:
         size = head.size
         try:
-            checkpoint = verify_checkpoint(head.checkpoint.decode(), key.name, [key])
+            checkpoint = verify_checkpoint(head.checkpoint.decode(), keys.origin, [keys.current])
         except (UnicodeDecodeError, MalformedError, ProofError) as error:
             raise StartRefused(f"the store's checkpoint is not one of this origin and signing key: {error}") from None
         if (checkpoint.size, checkpoint.root) != (head.size, head.root):
             raise StartRefused("the store's checkpoint does not say what the store's head says")
         if root_from_nodes(head.size, log.tree.node) != head.root:
             raise StartRefused("the store's entries and tiles do not give the root of its checkpoint")
-    known = _remembered(guard, key) if guard else None
+    known = _remembered(guard, keys) if guard else None
     if known:
         if known.size > size:
             raise StartRefused(
@@ -250,16 +260,15 @@ async def _checked_log(store: Store, head: Head | None, key: NoteKey, guard: Fil
             )
         if known.root != await log.root(known.size):
             raise StartRefused(f"the store differs from the log whose checkpoint over {known.size} entries was signed")
-    return log
 
 
-def _remembered(guard: FileGuard, key: NoteKey) -> Checkpoint | None:
+def _remembered(guard: FileGuard, keys: LogKeys) -> Checkpoint | None:
     """Return the newest checkpoint that the guard holds, None if it is new. A slot may be torn, but not all of them."""
     slots = guard.remembered()
     checkpoints = []
     for slot in slots:
         with contextlib.suppress(UnicodeDecodeError, MalformedError, ProofError):
-            checkpoints.append(verify_checkpoint(slot.decode(), key.name, [key]))
+            checkpoints.append(verify_checkpoint(slot.decode(), keys.origin, keys.configured))
     if slots and not checkpoints:
         raise StartRefused("the head guard holds no checkpoint of this origin and signing key")
     return max(checkpoints, key=lambda checkpoint: checkpoint.size, default=None)
@@ -333,7 +342,7 @@ async def _serve(
         return able, {"log_size": core.log.size, "why": stopped.why if stopped else ""}
 
     board = Board(core.service, core.results, cosigner)
-    pages = site.routes(core.note_key.vkey, board.read)
+    pages = site.routes(core.keys.first.vkey, board.read)
     web = public_app(core.service, core.log, core.store, settings.origin, cosigner.newest_note, pages)
     async with (
         serving(web, public),
@@ -348,7 +357,7 @@ async def _serve(
             "http": f"http://{address_of(public)}",
             "operator": f"http://{address_of(operator)}",
             "origin": settings.origin,
-            "log_key": core.note_key.vkey,
+            "log_key": core.keys.first.vkey,
             "tls": settings.has_tls,
             **({"auditor_keys": str(auditor_keys)} if auditor_keys else {}),
         }

@@ -217,7 +217,13 @@ class LogServicer(log_pb2_grpc.LogServiceServicer):
     async def GetCheckpoint(  # noqa: D102, N802
         self, _request: log_pb2.GetCheckpointRequest, _context: Context
     ) -> log_pb2.GetCheckpointResponse:
-        return log_pb2.GetCheckpointResponse(checkpoint=self._checkpoint(), cosigned_checkpoint=self._cosigned())
+        head = self._log.head
+        assert head, "a running service has logged its start"
+        return log_pb2.GetCheckpointResponse(
+            checkpoint=head.checkpoint.decode(),
+            cosigned_checkpoint=self._cosigned(),
+            key_entries=map(wire.logged_entry, await self._log.key_entries(head)),
+        )
 
     async def GetProof(  # noqa: D102, N802
         self, request: log_pb2.GetProofRequest, _context: Context

@@ -220,19 +220,21 @@ class Service:
         view = await self.hand(anybody, table_id, seq)
         table = await self._table(anybody, table_id)
         hand = view.hand
+        assert self.log.head, "a log with tables has entries"
+        key_entries = tuple(await self.log.key_entries(self.log.head))
         if not hand.started_ms:
-            return PublicHand(view, (), ())
+            return PublicHand(view, key_entries, (), ())
         await self._load_key(table, seq, hand)
         try:
             seeds = self.secrets.contributed(table.id, hand)
             leaves = tuple(tuple(dealt.leaves) for dealt in self.secrets.all_dealt(table.id, hand, len(hand.shuffles)))
         except Refused:
-            return PublicHand(view, None, None)
+            return PublicHand(view, key_entries, None, None)
         contributions = tuple(
             contribution_leaf(i, contributor, seed or None)
             for i, ((contributor, _), seed) in enumerate(zip(hand.promises, seeds, strict=True))
         )
-        return PublicHand(view, contributions, leaves)
+        return PublicHand(view, key_entries, contributions, leaves)
 
     async def hands(self, caller: Caller, table_id: bytes, after_seq: int, limit: int) -> list[StepRow]:
         """Return the newest step of each of at most ``limit`` hands above ``after_seq``, ascending by seq."""

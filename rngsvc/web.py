@@ -110,7 +110,7 @@ def public_receipt(shown: PublicHand, origin: str, table: str, seq: int) -> dict
             "entry": each.entry.decode(),
             "proof": TlogProof(each.position, each.proof, each.checkpoint.decode()).encode(),
         }
-        for each in shown.view.entries
+        for each in sorted((*shown.view.entries, *shown.key_entries), key=lambda logged: logged.position)
     ]
     receipt: dict[str, object] = {
         "format": "rs1-receipt/1",

@@ -137,6 +137,7 @@ class SyncLog(_Blocking):
     checkpoint = _blocking(LogReader.checkpoint)
     entry = _blocking(LogReader.entry)
     consistency = _blocking(LogReader.consistency)
+    key_entries = _blocking(LogReader.key_entries)
 
     def entries(self, first: int = 0, end: int = 0, *, follow: bool = False) -> Iterator[Run]:
         """Give the entries at ``first`` .. ``end`` - 1; see `LogReader.entries`."""

@@ -46,10 +46,11 @@ class Client:
 
         Its newest checkpoint is trusted to begin with.
 
-        ``log_key`` is the log's verifier key (name+id+key), or several during a change of key. ``credentials`` may be
-        left out on loopback only. ``known_checkpoint`` is the signed note that an earlier run kept
-        (`newest_checkpoint`): with it a log that was rolled back or forked since is refused. ``timeout_s`` holds for
-        each call with its retries. Raises CallFailed, Unproven, or ValueError for a malformed key or target.
+        ``log_key`` is the log's verifier key (name+id+key), best its first one: changes of key are followed through
+        the log. Of several, one must be or have been the log's. ``credentials`` may be left out on loopback only.
+        ``known_checkpoint`` is the signed note that an earlier run kept (`newest_checkpoint`): with it a log that was
+        rolled back or forked since is refused. ``timeout_s`` holds for each call with its retries. Raises CallFailed,
+        Unproven, or ValueError for a malformed key or target.
         """
         transport = AioTransport(target, credentials)
         return await cls.over(
@@ -74,9 +75,10 @@ class Client:
         try:
             keys = [NoteKey.from_vkey(key) for key in ([log_key] if isinstance(log_key, str) else log_key)]
             log = TrustedLog(keys)
+            connection = Connection(Caller(transport, timeout_s=timeout_s), log, Consistency(consistency))
             if known_checkpoint is not None:
-                log.advance(None, log.checkpoint(known_checkpoint))
-            client = cls(Connection(Caller(transport, timeout_s=timeout_s), log, Consistency(consistency)))
+                log.advance(None, await connection.checkpoint(known_checkpoint))
+            client = cls(connection)
             await client.log.checkpoint()
         except BaseException:
             await transport.close()

@@ -10,7 +10,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from rngsvc.client.calls import Caller
-from rngsvc.client.errors import AnswerMalformed, InvalidRequest, LogForked, LogRolledBack, NotFound
+from rngsvc.client.errors import (
+    AnswerMalformed,
+    InvalidRequest,
+    LogForked,
+    LogRolledBack,
+    NotFound,
+    UnknownLogKey,
+)
 from rngsvc.client.log_view import (
     Logged,
     SignedCheckpoint,
@@ -78,7 +85,7 @@ class Connection:
 
     async def logged(self, message: log_pb2.LoggedEntry) -> Logged:
         """Return the entry of an answer once it is proven to be in the log. Raises Unproven."""
-        checkpoint = self.log.checkpoint(message.checkpoint)
+        checkpoint = await self.checkpoint(message.checkpoint)
         logged = self.log.logged(message.index, message.entry, message.proof, checkpoint)
         await self.see(checkpoint)
         return logged
@@ -89,7 +96,7 @@ class Connection:
             raise AnswerMalformed(f"logged: must have {due} indexes, entries and proofs")
         if not due:
             return []
-        checkpoint = self.log.checkpoint(batch.checkpoint)
+        checkpoint = await self.checkpoint(batch.checkpoint)
         columns = zip(batch.indexes, batch.entries, batch.proofs, strict=True)
         found = [self.log.logged(index, entry, proof, checkpoint) for index, entry, proof in columns]
         await self.see(checkpoint)
@@ -97,14 +104,30 @@ class Connection:
 
     # --- Checkpoints ---
 
+    async def checkpoint(self, note: str) -> SignedCheckpoint:
+        """Return what ``note`` says once its signature is verified, by a changed key too if the log shows the change.
+
+        Raises CheckpointRejected or another Unproven.
+        """
+        try:
+            return self.log.checkpoint(note)
+        except UnknownLogKey:
+            await self._newest_note()
+            return self.log.checkpoint(note)
+
+    async def _newest_note(self) -> str:
+        """Fetch the log's newest checkpoint, and follow the changes of the log's key that come with it."""
+        answer = await self.caller.repeatable(self.log_service.GetCheckpoint, log_pb2.GetCheckpointRequest())
+        self.log.follow(answer.checkpoint, [(each.index, each.entry, each.proof) for each in answer.key_entries])
+        return answer.checkpoint
+
     async def newest(self) -> SignedCheckpoint:
         """Fetch the log's newest checkpoint and trust it if it continues what is trusted already.
 
         Raises LogRolledBack if it is smaller than one that was trusted before the question, LogForked, CallFailed.
         """
         held = self.log.newest
-        answer = await self.caller.repeatable(self.log_service.GetCheckpoint, log_pb2.GetCheckpointRequest())
-        offered = self.log.checkpoint(answer.checkpoint)
+        offered = self.log.checkpoint(await self._newest_note())
         if held is not None and offered.size < held.size:
             raise LogRolledBack(
                 f"the log has {offered.size} entries and had {held.size} before", held.note, offered.note

@@ -119,6 +119,10 @@ class CheckpointRejected(Unproven):
     """The checkpoint is malformed, of another log, or not signed by the log's key."""
 
 
+class UnknownLogKey(CheckpointRejected):
+    """The checkpoint is signed with a key of the log that no change of key known here leads to."""
+
+
 class InclusionUnproven(Unproven):
     """The entry is not shown to be in the log at the index that the answer gives."""
 

@@ -45,6 +45,11 @@ class LogReader:
         answer = await self._connection.caller.repeatable(service.GetConsistencyProof, request)
         return split_hashes(answer.proof, "proof")
 
+    async def key_entries(self) -> tuple[Logged, ...]:
+        """Return the changes of the log's key, in log order."""
+        await self.checkpoint()
+        return self._connection.log.key_entries
+
     async def entries(self, first: int = 0, end: int = 0, *, follow: bool = False) -> AsyncIterator[Run]:
         """Give the entries at ``first`` .. ``end`` - 1, where 0 means up to the newest.
 
@@ -59,7 +64,7 @@ class LogReader:
                 raise AnswerMalformed(f"first: must be {frontier.size}, with at least one entry")
             for entry in message.entries:
                 frontier.append(leaf_hash(entry))
-            checkpoint = self._connection.log.checkpoint(message.checkpoint)
+            checkpoint = await self._connection.checkpoint(message.checkpoint)
             await self._check(frontier, checkpoint)
             await self._connection.see(checkpoint)
             yield Run(message.first, tuple(message.entries), checkpoint)

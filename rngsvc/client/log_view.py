@@ -5,19 +5,20 @@ one table's entries.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from threading import Lock
 from typing import Final
 
-from rngsvc.client.errors import AnswerMalformed, CheckpointRejected, InclusionUnproven, LogForked
-from rngsvc.protocol.checkpoint import verify_checkpoint
-from rngsvc.protocol.entries import HandEntry, parse_entry
+from rngsvc.client.errors import AnswerMalformed, CheckpointRejected, InclusionUnproven, LogForked, UnknownLogKey
+from rngsvc.protocol.checkpoint import Checkpoint, verify_checkpoint
+from rngsvc.protocol.entries import Entry, HandEntry, KeyEntry, parse_entry
 from rngsvc.protocol.errors import MalformedError, ProofError
 from rngsvc.protocol.merkle import leaf_hash, verify_inclusion
-from rngsvc.protocol.signed_note import NoteKey
+from rngsvc.protocol.signed_note import NoteKey, SignedNote
 from rngsvc.protocol.tlog_proof import TlogProof
-from rngsvc.proven_hand import Placed
+from rngsvc.proven_hand import Placed, entry_of
 
 HASH_BYTES: Final = 32
 _REMEMBERED_NOTES: Final = 64
@@ -56,9 +57,10 @@ def split_hashes(joined: bytes, what: str) -> tuple[bytes, ...]:
 
 
 class TrustedLog:
-    """One log under the ``keys`` that may sign for it (all of its origin's name), and its newest trusted checkpoint.
+    """One log, its newest trusted checkpoint, and the key that must sign for it at each size.
 
-    Safe for several threads.
+    One of ``keys`` (all of its origin's name) is, or was, the log's key; `follow` leads from it to later ones.
+    ``key_entries`` are the log's changes of key as far as they are known here, each proven. Safe for several threads.
     """
 
     def __init__(self, keys: Iterable[NoteKey]) -> None:
@@ -68,6 +70,7 @@ class TrustedLog:
             raise ValueError("log_key: must be one or more keys of one log")
         self.origin = names.pop()
         self.newest: SignedCheckpoint | None = None
+        self.key_entries: tuple[Logged, ...] = ()
         self._lock = Lock()
         # One batch of the service answers many calls with one checkpoint.
         self._verified: OrderedDict[str, SignedCheckpoint] = OrderedDict()
@@ -75,13 +78,16 @@ class TrustedLog:
     def checkpoint(self, note: str) -> SignedCheckpoint:
         """Return what ``note`` says once its signature is verified.
 
-        Raises CheckpointRejected, or LogForked if it has another root than the newest trusted one of its size.
+        Raises CheckpointRejected, UnknownLogKey if it is signed with a key that is not known yet, or LogForked if it
+        has another root than the newest trusted one of its size.
         """
         with self._lock:
             known = self._verified.get(note)
         if known is None:
             try:
-                found = verify_checkpoint(note, self.origin, self._keys)
+                found = self._verified_checkpoint(note)
+            except UnknownLogKey:
+                raise
             except (MalformedError, ProofError) as error:
                 raise CheckpointRejected(f"the checkpoint is refused: {error}") from error
             known = SignedCheckpoint(note, found.size, found.root)
@@ -93,6 +99,55 @@ class TrustedLog:
         if held is not None and held.size == known.size and held.root != known.root:
             raise LogForked(f"two signed trees of {known.size} entries", held.note, note)
         return known
+
+    def _verified_checkpoint(self, note: str) -> Checkpoint:
+        signed = SignedNote.parse(note)
+        known = {key.key_id for key in (*self._keys, *(key for _, key in self._changes()))}
+        for line in signed.signatures:
+            # The old key's signature alone would do for somebody who does not look at the others.
+            if line.name == self.origin and line.key_id not in known:
+                raise UnknownLogKey(f"the checkpoint is signed with key {line.key_id.hex()}, which is not the log's")
+        in_force = self._keys
+        for index, key in self._changes():
+            if index < Checkpoint.parse(signed.text).size:
+                in_force = (key,)
+        return verify_checkpoint(note, self.origin, in_force)
+
+    def _changes(self) -> list[tuple[int, NoteKey]]:
+        """Return the keys that the changes lead through, each with the index after which it is in force."""
+        entries = [(each.index, entry_of(each, KeyEntry)) for each in self.key_entries]
+        first = [(-1, NoteKey(self.origin, entry.old)) for _, entry in entries[:1]]
+        return first + [(index, NoteKey(self.origin, entry.new)) for index, entry in entries]
+
+    def follow(self, note: str, offered: Sequence[tuple[int, bytes, bytes]]) -> None:
+        """Take in the log's changes of key: (index, entry, inclusion proof) of each, all under the checkpoint ``note``.
+
+        They lead from key to key, past one that is trusted, to the one that must have signed ``note``. Raises
+        CheckpointRejected, InclusionUnproven, or LogForked if a change that is known is not among them.
+        """
+        if len(offered) <= len(self.key_entries):
+            return
+        try:
+            newest = _newest_key(self.origin, [parse_entry(raw) for _, raw, _ in offered], self._keys)
+            found = verify_checkpoint(note, self.origin, [newest])
+        except (MalformedError, ProofError) as error:
+            raise CheckpointRejected(f"the change of the log's key is refused: {error}") from error
+        checkpoint = SignedCheckpoint(note, found.size, found.root)
+        logged = tuple(self.logged(*each, checkpoint) for each in offered)
+        if any(before.index >= after.index for before, after in pairwise(logged)):
+            raise AnswerMalformed("key_entries: must be in log order")
+        for known, same in zip(self.key_entries, logged, strict=False):
+            if (known.index, known.leaf) != (same.index, same.leaf):
+                raise LogForked(f"two different key entries {known.index}", known.checkpoint.note, note)
+        with self._lock:
+            self.key_entries = logged
+            # What the old key has signed beyond the change counts no more.
+            self._verified.clear()
+
+    def key_entries_for(self, entries: Iterable[Logged]) -> tuple[Logged, ...]:
+        """Return the changes of key without which nobody can check the signatures over ``entries``: all or none."""
+        size = max((each.checkpoint.size for each in entries), default=0)
+        return self.key_entries if any(each.index < size for each in self.key_entries) else ()
 
     def logged(self, index: int, raw: bytes, proof: bytes, checkpoint: SignedCheckpoint) -> Logged:
         """Return the entry ``raw`` once it is shown to be number ``index`` under ``checkpoint``.
@@ -118,6 +173,21 @@ class TrustedLog:
                 return False
             self.newest = offered
             return True
+
+
+def _newest_key(origin: str, entries: Sequence[Entry], trusted: Sequence[NoteKey]) -> NoteKey:
+    """Return the key that ``entries`` lead to; ProofError unless they are changes of key that follow each other."""
+    keys: list[bytes] = []
+    for entry in entries:
+        if not isinstance(entry, KeyEntry):
+            raise ProofError(f"a {entry.type} entry is none")
+        if keys and entry.old != keys[-1]:
+            raise ProofError("a key entry does not follow the key before it")
+        entry.verify(origin)
+        keys += [entry.new] if keys else [entry.old, entry.new]
+    if not any(key.public_key in keys for key in trusted):
+        raise ProofError("no key entry follows a key that is trusted")
+    return NoteKey(origin, keys[-1])
 
 
 class TableChain:

@@ -298,7 +298,8 @@ class Hand:
         ``own`` is the holder's contributor id and seed, if he has one. ``seen`` are the opened locations that he may
         see; without it the receipt holds every opening, which is for the game server's own files only.
         """
-        return receipt_of(self.proven, self.entries.values(), own, seen).encode().encode("ascii")
+        entries = [*self.entries.values(), *self._connection.log.key_entries_for(self.entries.values())]
+        return receipt_of(self.proven, entries, own, seen).encode().encode("ascii")
 
     def restore(self, receipt: bytes) -> None:
         """Learn leaves, contributions and openings again from a receipt of this hand, each checked like the first time.

@@ -4,25 +4,26 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-from rngsvc.audit import LogSource, SourceUnreadable
-from rngsvc.client.errors import InclusionUnproven
+from rngsvc.audit import LogSource, SourceUnreadable, key_entries_in
+from rngsvc.client.errors import CheckpointRejected, InclusionUnproven, UnknownLogKey
 from rngsvc.client.log_reader import Run
 from rngsvc.client.log_view import Logged, SignedCheckpoint, TrustedLog
-from rngsvc.protocol.errors import ProofError
+from rngsvc.protocol.checkpoint import Checkpoint
+from rngsvc.protocol.errors import MalformedError, ProofError
 from rngsvc.protocol.merkle import (
     InclusionProver,
     consistency_proof,
     root_from_nodes,
     verify_consistency,
 )
-from rngsvc.protocol.signed_note import NoteKey
+from rngsvc.protocol.signed_note import NoteKey, SignedNote
 from rngsvc.protocol.tiles import WIDTH, Tile, nodes_from_tiles
 
 _CACHED_TILES: Final = 256
 
 
 class TilesLog:
-    """The log in ``source``, at the checkpoint that it had when this was made; ``key`` signs for it.
+    """The log in ``source``, at the checkpoint that it had when this was made; ``key`` signs, or signed, for it.
 
     The methods are those of `SyncClient.log`, and what they return is proven alike. They raise SourceUnreadable where
     a file is missing.
@@ -31,10 +32,19 @@ class TilesLog:
     def __init__(self, source: LogSource, key: NoteKey) -> None:
         self._source = source
         self._log = TrustedLog([key])
-        self._newest = self._log.checkpoint(source.checkpoint())
+        note = source.checkpoint()
+        try:
+            size = Checkpoint.parse(SignedNote.parse(note).text).size
+        except MalformedError as error:
+            raise CheckpointRejected(f"the checkpoint is refused: {error}") from error
         self._bundle = lru_cache(2)(self._read_bundle)
-        self._node = nodes_from_tiles(self._newest.size, lru_cache(_CACHED_TILES)(source.hashes))
-        self._prover = InclusionProver(self._newest.size, self._node)
+        self._node = nodes_from_tiles(size, lru_cache(_CACHED_TILES)(source.hashes))
+        self._prover = InclusionProver(size, self._node)
+        try:
+            self._newest = self._log.checkpoint(note)
+        except UnknownLogKey:
+            self._follow(note, size)
+            self._newest = self._log.checkpoint(note)
         if self._prover.root != self._newest.root:
             raise InclusionUnproven("the tiles do not give the signed root")
 
@@ -46,6 +56,15 @@ class TilesLog:
     def checkpoint(self) -> SignedCheckpoint:
         """Return the checkpoint."""
         return self._newest
+
+    def key_entries(self) -> tuple[Logged, ...]:
+        """Return the changes of the log's key, in log order; the whole log is read for it."""
+        self._follow(self._newest.note, self._newest.size)
+        return self._log.key_entries
+
+    def _follow(self, note: str, size: int) -> None:
+        found = key_entries_in(self._source, 0, size)
+        self._log.follow(note, [(index, raw, b"".join(self._prover.proof(index))) for index, raw in found])
 
     def entry(self, index: int) -> Logged:
         """Return the entry at ``index`` with its proof. Raises IndexError past the end, InclusionUnproven."""

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ from rngsvc.client import Logged, SignedCheckpoint, SyncLog, TilesLog
 from rngsvc.commands.exit_codes import Ended, ExitCode
 from rngsvc.commands.output import json_option, print_json
 from rngsvc.commands.remote import connect, connection_options, failures_as_exit_codes
+from rngsvc.protocol.entries import KeyEntry
 from rngsvc.protocol.errors import MalformedError
 from rngsvc.protocol.receipt import Receipt, parse_document
 from rngsvc.protocol.signed_note import NoteKey, base64_text
+from rngsvc.proven_hand import entry_of
 from rngsvc.upgrade import NotCosignedYet
 from rngsvc.upgrade import upgrade as upgraded_receipt
 
@@ -67,6 +70,28 @@ def checkpoint(as_json: bool, **where: Any) -> None:
             print_json(_checkpoint(newest))
         else:
             click.echo(newest.note, nl=False)
+
+
+@command.command()
+@_log_options
+def keys(as_json: bool, **where: Any) -> None:
+    """List the log's keys: its first one, then each change with the position and time of its entry."""
+    origin = where["log_key"].name
+    with _opened(**where) as log:
+        changes = [(each, entry_of(each, KeyEntry)) for each in log.key_entries()]
+        first = NoteKey(origin, changes[0][1].old if changes else where["log_key"].public_key).vkey
+        later = [NoteKey(origin, entry.new).vkey for _, entry in changes]
+        if as_json:
+            shown = [
+                {**_entry(each), "time": entry.time, "key": vkey}
+                for (each, entry), vkey in zip(changes, later, strict=True)
+            ]
+            print_json({"first": first, "changes": shown})
+            return
+        click.echo(first)
+        for (each, entry), vkey in zip(changes, later, strict=True):
+            since = datetime.fromtimestamp(entry.time / 1000, UTC).isoformat(timespec="seconds")
+            click.echo(f"{vkey} from entry {each.index}, {since}")
 
 
 @command.command()

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13rngsvc/v1/log.proto\x12\trngsvc.v1\"N\n\x0bLoggedEntry\x12\r\n\x05index\x18\x01 \x01(\x04\x12\r\n\x05\x65ntry\x18\x02 \x01(\x0c\x12\r\n\x05proof\x18\x03 \x01(\x0c\x12\x12\n\ncheckpoint\x18\x04 \x01(\t\"\x16\n\x14GetCheckpointRequest\"H\n\x15GetCheckpointResponse\x12\x12\n\ncheckpoint\x18\x01 \x01(\t\x12\x1b\n\x13\x63osigned_checkpoint\x18\x02 \x01(\t\"3\n\x0fGetProofRequest\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x11\n\ttree_size\x18\x02 \x01(\x04\":\n\x10GetProofResponse\x12&\n\x06logged\x18\x01 \x01(\x0b\x32\x16.rngsvc.v1.LoggedEntry\"@\n\x1aGetConsistencyProofRequest\x12\x10\n\x08old_size\x18\x01 \x01(\x04\x12\x10\n\x08new_size\x18\x02 \x01(\x04\"@\n\x1bGetConsistencyProofResponse\x12\r\n\x05proof\x18\x01 \x01(\x0c\x12\x12\n\ncheckpoint\x18\x02 \x01(\t\"B\n\x14StreamEntriesRequest\x12\r\n\x05\x66irst\x18\x01 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x04\x12\x0e\n\x06\x66ollow\x18\x03 \x01(\x08\"K\n\x15StreamEntriesResponse\x12\r\n\x05\x66irst\x18\x01 \x01(\x04\x12\x0f\n\x07\x65ntries\x18\x02 \x03(\x0c\x12\x12\n\ncheckpoint\x18\x03 \x01(\t2\xe1\x02\n\nLogService\x12R\n\rGetCheckpoint\x12\x1f.rngsvc.v1.GetCheckpointRequest\x1a .rngsvc.v1.GetCheckpointResponse\x12\x43\n\x08GetProof\x12\x1a.rngsvc.v1.GetProofRequest\x1a\x1b.rngsvc.v1.GetProofResponse\x12\x64\n\x13GetConsistencyProof\x12%.rngsvc.v1.GetConsistencyProofRequest\x1a&.rngsvc.v1.GetConsistencyProofResponse\x12T\n\rStreamEntries\x12\x1f.rngsvc.v1.StreamEntriesRequest\x1a .rngsvc.v1.StreamEntriesResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13rngsvc/v1/log.proto\x12\trngsvc.v1\"N\n\x0bLoggedEntry\x12\r\n\x05index\x18\x01 \x01(\x04\x12\r\n\x05\x65ntry\x18\x02 \x01(\x0c\x12\r\n\x05proof\x18\x03 \x01(\x0c\x12\x12\n\ncheckpoint\x18\x04 \x01(\t\"\x16\n\x14GetCheckpointRequest\"u\n\x15GetCheckpointResponse\x12\x12\n\ncheckpoint\x18\x01 \x01(\t\x12\x1b\n\x13\x63osigned_checkpoint\x18\x02 \x01(\t\x12+\n\x0bkey_entries\x18\x03 \x03(\x0b\x32\x16.rngsvc.v1.LoggedEntry\"3\n\x0fGetProofRequest\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x11\n\ttree_size\x18\x02 \x01(\x04\":\n\x10GetProofResponse\x12&\n\x06logged\x18\x01 \x01(\x0b\x32\x16.rngsvc.v1.LoggedEntry\"@\n\x1aGetConsistencyProofRequest\x12\x10\n\x08old_size\x18\x01 \x01(\x04\x12\x10\n\x08new_size\x18\x02 \x01(\x04\"@\n\x1bGetConsistencyProofResponse\x12\r\n\x05proof\x18\x01 \x01(\x0c\x12\x12\n\ncheckpoint\x18\x02 \x01(\t\"B\n\x14StreamEntriesRequest\x12\r\n\x05\x66irst\x18\x01 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x04\x12\x0e\n\x06\x66ollow\x18\x03 \x01(\x08\"K\n\x15StreamEntriesResponse\x12\r\n\x05\x66irst\x18\x01 \x01(\x04\x12\x0f\n\x07\x65ntries\x18\x02 \x03(\x0c\x12\x12\n\ncheckpoint\x18\x03 \x01(\t2\xe1\x02\n\nLogService\x12R\n\rGetCheckpoint\x12\x1f.rngsvc.v1.GetCheckpointRequest\x1a .rngsvc.v1.GetCheckpointResponse\x12\x43\n\x08GetProof\x12\x1a.rngsvc.v1.GetProofRequest\x1a\x1b.rngsvc.v1.GetProofResponse\x12\x64\n\x13GetConsistencyProof\x12%.rngsvc.v1.GetConsistencyProofRequest\x1a&.rngsvc.v1.GetConsistencyProofResponse\x12T\n\rStreamEntries\x12\x1f.rngsvc.v1.StreamEntriesRequest\x1a .rngsvc.v1.StreamEntriesResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,19 +36,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETCHECKPOINTREQUEST']._serialized_start=114
   _globals['_GETCHECKPOINTREQUEST']._serialized_end=136
   _globals['_GETCHECKPOINTRESPONSE']._serialized_start=138
-  _globals['_GETCHECKPOINTRESPONSE']._serialized_end=210
-  _globals['_GETPROOFREQUEST']._serialized_start=212
-  _globals['_GETPROOFREQUEST']._serialized_end=263
-  _globals['_GETPROOFRESPONSE']._serialized_start=265
-  _globals['_GETPROOFRESPONSE']._serialized_end=323
-  _globals['_GETCONSISTENCYPROOFREQUEST']._serialized_start=325
-  _globals['_GETCONSISTENCYPROOFREQUEST']._serialized_end=389
-  _globals['_GETCONSISTENCYPROOFRESPONSE']._serialized_start=391
-  _globals['_GETCONSISTENCYPROOFRESPONSE']._serialized_end=455
-  _globals['_STREAMENTRIESREQUEST']._serialized_start=457
-  _globals['_STREAMENTRIESREQUEST']._serialized_end=523
-  _globals['_STREAMENTRIESRESPONSE']._serialized_start=525
-  _globals['_STREAMENTRIESRESPONSE']._serialized_end=600
-  _globals['_LOGSERVICE']._serialized_start=603
-  _globals['_LOGSERVICE']._serialized_end=956
+  _globals['_GETCHECKPOINTRESPONSE']._serialized_end=255
+  _globals['_GETPROOFREQUEST']._serialized_start=257
+  _globals['_GETPROOFREQUEST']._serialized_end=308
+  _globals['_GETPROOFRESPONSE']._serialized_start=310
+  _globals['_GETPROOFRESPONSE']._serialized_end=368
+  _globals['_GETCONSISTENCYPROOFREQUEST']._serialized_start=370
+  _globals['_GETCONSISTENCYPROOFREQUEST']._serialized_end=434
+  _globals['_GETCONSISTENCYPROOFRESPONSE']._serialized_start=436
+  _globals['_GETCONSISTENCYPROOFRESPONSE']._serialized_end=500
+  _globals['_STREAMENTRIESREQUEST']._serialized_start=502
+  _globals['_STREAMENTRIESREQUEST']._serialized_end=568
+  _globals['_STREAMENTRIESRESPONSE']._serialized_start=570
+  _globals['_STREAMENTRIESRESPONSE']._serialized_end=645
+  _globals['_LOGSERVICE']._serialized_start=648
+  _globals['_LOGSERVICE']._serialized_end=1001
 # @@protoc_insertion_point(module_scope)

@@ -77,21 +77,27 @@ class GetCheckpointResponse(_message.Message):
 
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     COSIGNED_CHECKPOINT_FIELD_NUMBER: _builtins.int
+    KEY_ENTRIES_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.str
     """Signed note (C2SP tlog-checkpoint): origin, size, root, signatures."""
     cosigned_checkpoint: _builtins.str
     """The newest checkpoint that the service's quorum of witnesses has cosigned (C2SP tlog-cosignature), usually a few
     seconds older; empty if there is none. GetProof with its size gives proofs to it.
     """
+    @_builtins.property
+    def key_entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___LoggedEntry]:
+        """Every `key` entry of the log (changes of its key), in log order, each proven by `checkpoint`."""
+
     def __init__(
         self,
         *,
         checkpoint: _builtins.str = ...,
         cosigned_checkpoint: _builtins.str = ...,
+        key_entries: _abc.Iterable[Global___LoggedEntry] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "cosigned_checkpoint", b"cosigned_checkpoint"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "cosigned_checkpoint", b"cosigned_checkpoint", "key_entries", b"key_entries"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

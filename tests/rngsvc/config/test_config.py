@@ -15,6 +15,7 @@ TLS = {"tls_certificate": "server.pem", "tls_key": "server.key", "tls_client_ca"
 OTHER_VALUES = {
     "origin": "other.example/rng",
     "signing_key": "env:LOG_KEY",
+    "previous_signing_key": "env:OLD_LOG_KEY",
     "key_encryption_key": "env:KEK",
     "listen": "[::1]:1",
     "http_public": "0.0.0.0:80",
