@@ -58,7 +58,7 @@ def command(ctx: click.Context, /, ephemeral: bool, config_file: Path | None, **
     """Run the card room until SIGTERM.
 
     Prints one JSON line on stdout when it is ready: the grpc address; with --ephemeral also token_key, the file with
-    the key for `dealer token`, and the shuffle service's address, log_key and auditor_keys. Logs go to stderr.
+    the key for `dealer token`, and the shuffle service's address and log_key. Logs go to stderr.
     """
     try:
         if ephemeral:
