@@ -137,6 +137,7 @@ def check_log(server: ServerProcess) -> int:
     return monitor.size
 
 
+@pytest.mark.timeout(scaled(300, 7200))
 def test_kill_9_at_64_in_flight_loses_forks_and_repeats_nothing(tmp_path: Path) -> None:
     rng = Random(9)
     server = ServerProcess(tmp_path)
