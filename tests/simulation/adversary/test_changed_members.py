@@ -41,8 +41,8 @@ async def one_hand_a_table() -> Book:
     for number, (mode, reveal, drawn) in enumerate(
         (mode, reveal, drawn) for mode in ("shoe", "full") for reveal in ("public", "escrow") for drawn in (False, True)
     ):
-        play = await world.play(number, mode=mode, reveal=reveal)
         world.clock.advance(10)
+        play = await world.play(number, mode=mode, reveal=reveal)
         await play.reserve(1)
         await play.promise(1, SEEDS)
         if drawn:
