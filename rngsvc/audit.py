@@ -16,8 +16,9 @@ from urllib.request import urlopen
 
 from rngsvc.abort_rate import AbortLimit
 from rngsvc.findings import Finding
-from rngsvc.monitor import OLD_KEY_MS, Examiner, GivenUp, Monitor, Unclosed
+from rngsvc.monitor import Examiner, GivenUp, Monitor, Unclosed
 from rngsvc.protocol.checkpoint import Checkpoint, verify_checkpoint
+from rngsvc.protocol.entries import OLD_KEY_MS
 from rngsvc.protocol.errors import MalformedError, ProofError
 from rngsvc.protocol.merkle import consistency_proof, leaf_hash, root_of, verify_consistency
 from rngsvc.protocol.signed_note import NoteKey, SignedNote

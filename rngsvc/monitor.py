@@ -45,8 +45,6 @@ from rngsvc.self_checks import SelfChecks
 
 # The service closes what has expired in its next round; only much later is it a fault.
 OVERDUE_GRACE_MS: Final = 600_000
-# Checkpoints carry the old key's signature beside the new one's for so long (transparency-log.md).
-OLD_KEY_MS: Final = 30 * 86_400_000
 
 _CHECK_OF: Final[dict[type[Exception], Check]] = {
     StepMismatch: Check.STEP,

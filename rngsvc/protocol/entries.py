@@ -36,7 +36,7 @@ from rngsvc.protocol.signed_note import verify_ed25519
 VERSION: Final = "rs1"
 MAX_ENTRY_BYTES: Final = 65_535
 NO_PREVIOUS: Final = bytes(32)  # `prev` of a table's first entry
-OLD_KEY_MS: Final = 30 * 86_400_000  # for how long after a change the old key signs checkpoints too
+OLD_KEY_MS: Final = 30 * 86_400_000  # for so long after a change the old key signs checkpoints too
 
 MODES: Final = ("shoe", "full")
 REVEALS: Final = ("public", "escrow")

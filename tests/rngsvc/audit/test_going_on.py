@@ -15,9 +15,10 @@ from rngsvc.commands.exit_codes import ExitCode
 from rngsvc.findings import Check
 from rngsvc.frontier import Frontier
 from rngsvc.keys.signing import SigningKey
-from rngsvc.monitor import OLD_KEY_MS, Monitor, peaks_of
+from rngsvc.monitor import Monitor, peaks_of
 from rngsvc.protocol.checkpoint import Checkpoint
 from rngsvc.protocol.entries import (
+    OLD_KEY_MS,
     CloseEntry,
     Entry,
     IntegrityEntry,
