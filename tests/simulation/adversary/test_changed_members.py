@@ -25,12 +25,13 @@ from tests.rngsvc.service.world import AUDITOR, AUDITOR_SIGNING, World
 UNKNOWABLE = {
     ("close", "opened"): "which places were opened when: players' receipts and dealers' histories tell",
     ("close", "time"): "as long as it is within the deadline and goes on from the time before",
+    ("integrity", "time"): "as long as it goes on from the time before",
     ("integrity", "code"): "which code ran",
     ("integrity", "results"): "what the report said, but that it failed",
     ("sample", "id"): "the auditor who asked knows",
     ("sample", "kind"): "the auditor who asked knows",
     ("sample", "count"): "the auditor who asked knows",
-    ("sample", "time"): "the last entry's time goes on from the time before",
+    ("sample", "time"): "as long as it goes on from the time before",
 }
 
 
