@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+import dealer.config
 from rngsvc.config import SETTINGS, load
 
 ROOT = Path(__file__).parent.parent.parent
@@ -40,6 +41,15 @@ def ran(*command: object) -> subprocess.CompletedProcess[str]:
 def test_the_sample_configuration_is_usable(file: Path) -> None:
     done = ran(BIN / "rngsvc", "config", "check", "--config", file)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_card_rooms_sample_configuration_is_usable_and_fits_its_unit() -> None:
+    settings = dealer.config.load({}, {}, DEPLOY / "dealer.toml")
+    unit = (UNITS / "dealer.service").read_text()
+    assert "%d/token.key" in unit
+    assert str(settings.token_key) == "/run/dealer/token.key"
+    assert str(settings.store).startswith("/var/lib/dealer/")
+    assert settings.rngsvc.endswith(f":{load({}, {}, DEPLOY / 'one-box.toml').settings.listen.port}")
 
 
 # --- Container and compose ---
@@ -280,7 +290,7 @@ def test_the_unit_the_sample_configuration_and_the_users_agree() -> None:
     assert str(settings.store) == "sqlite:/var/lib/rngsvc/log.sqlite3"
     assert "StateDirectory=rngsvc\n" in unit
     users = re.findall(r"^u (\S+)", (UNITS / "rngsvc.sysusers.conf").read_text(), re.MULTILINE)
-    assert users == ["rngsvc", "rngsvc-daily"]
+    assert users == ["rngsvc", "rngsvc-daily", "dealer"]
     for service in SERVICES:
         assert re.findall(r"^User=(.*)$", service.read_text(), re.MULTILINE)[0] in users
 
