@@ -136,6 +136,13 @@ class LogFormat(StrEnum):
 _KEY_SETTINGS: Final = ("signing_key", "previous_signing_key", "key_encryption_key")
 
 
+class IntegrityPolicy(StrEnum):
+    """What a daily check that failed or did not come leads to."""
+
+    ALARM = "alarm"
+    STOP = "stop"
+
+
 def _key_location(uri: str) -> str:
     check_location(uri)
     return uri
@@ -226,6 +233,13 @@ class Settings(BaseModel):
     # --- Hands ---
     default_ttl_s: int = Field(
         86_400, ge=60, le=2_592_000, description="How long a hand may stay open where its table does not say."
+    )
+
+    # --- Integrity ---
+    integrity_policy: IntegrityPolicy = Field(
+        IntegrityPolicy.ALARM,
+        description="What a daily check that failed, or did not come for 26 hours, leads to: metrics alone, or no more"
+        " signing.",
     )
 
     # --- Limits ---

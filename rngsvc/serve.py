@@ -28,7 +28,7 @@ import structlog
 from cryptography.x509 import load_pem_x509_certificates
 
 from rngsvc import logs, server, site
-from rngsvc.config import Address, ConfigurationRefused, Problem, Settings, load
+from rngsvc.config import Address, ConfigurationRefused, IntegrityPolicy, Problem, Settings, load
 from rngsvc.cosigning import Cosigner
 from rngsvc.entropy import EntropySource, GeneratorFailed, OperatorFile, device_source, kernel_source
 from rngsvc.errors import SigningStopped, TryAgain
@@ -53,7 +53,7 @@ from rngsvc.sampling import Sampler
 from rngsvc.sequencer import Limits, Sequencer
 from rngsvc.service import Service
 from rngsvc.shuffles import DealtCache
-from rngsvc.status import Board
+from rngsvc.status import Board, integrity_trouble
 from rngsvc.store.memory import MemoryStore
 from rngsvc.store.sqlite import SqliteStore
 from rngsvc.tables import Tables
@@ -348,7 +348,7 @@ async def _serve(
         serving(web, public),
         serving(operator_app(metrics.registry, ready), operator),
         _background(_close_expired(core)),
-        _background(_show_status(board, metrics)),
+        _background(_watch_status(settings, core, board, metrics)),
         _background(cosigner.run()),
         _background(_until_orphaned(stopping) if watch_parent else asyncio.sleep(0)),
     ):
@@ -453,12 +453,16 @@ async def _close_expired(core: Core) -> None:
                 _log.warning("expired hands closed", hands=closed)
 
 
-async def _show_status(board: Board, metrics: Metrics) -> None:
+async def _watch_status(settings: Settings, core: Core, board: Board, metrics: Metrics) -> None:
     while True:
         try:
-            metrics.show_status(await board.read())
+            read = await board.read()
+            metrics.show_status(read)
         except Exception as error:  # noqa: BLE001  (a figure that is not read is no reason to end the service)
             _log.warning("status not read", why=f"{type(error).__name__}: {error}")
+        else:
+            if settings.integrity_policy is IntegrityPolicy.STOP and (trouble := integrity_trouble(read)):
+                core.sequencer.stop(trouble)
         await asyncio.sleep(_STATUS_S)
 
 

@@ -3,7 +3,7 @@
 Only what the log tells anybody who reads it, gathered for people; no card, no seed, no caller.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -86,6 +86,17 @@ class Board:
         # Entries are canonical, so that this marks a close and nothing else.
         closes = [raw for raw in reversed(entries) if b'"type":"close"' in raw][:_LISTED]
         return [_close(parse_entry(raw)) for raw in closes]
+
+
+def integrity_trouble(board: Mapping[str, Any]) -> str | None:
+    """Return why the service's daily check of itself is no reason for trust now; None if all is well."""
+    integrity = board["integrity"]
+    daily = integrity["newest"].get("daily")
+    if daily and daily["verdict"] == "fail":
+        return f"the daily check failed (log entry {daily['index']})"
+    if integrity["daily_overdue"]:
+        return "no daily check has come for 26 hours"
+    return None
 
 
 def _result(index: int, entry: object) -> dict[str, Any]:

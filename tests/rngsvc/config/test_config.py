@@ -22,6 +22,7 @@ OTHER_VALUES = {
     "http_operator": "10.0.0.1:0",
     "store": "memory:",
     "standby": "true",
+    "integrity_policy": "stop",
     "log_level": "error",
     "log_format": "text",
 }
