@@ -19,7 +19,7 @@ NAMES = ("verify", "status")
 
 _STYLE = '<link rel="stylesheet" href="style.css">'
 _POLICY = '<meta http-equiv="Content-Security-Policy" content="">'
-_IMPORT = re.compile(r'^import (\{.*\}) from "(\S+)";\n', re.MULTILINE)
+_IMPORT = re.compile(r'^import (\{[^}]*\}) from "(\S+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
 
 
@@ -54,7 +54,9 @@ def _bundle(module: Path) -> str:
         body = _EXPORT.sub(r"\1", body)
         return f"const {names} = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();\n"
 
-    return _IMPORT.sub(inline, module.read_text(encoding="utf-8"))
+    bundle = _IMPORT.sub(inline, module.read_text(encoding="utf-8"))
+    assert not re.search(r"^import ", bundle, re.MULTILINE), f"{module.name} must import names from modules beside it"
+    return bundle
 
 
 def _hash(text: str) -> str:

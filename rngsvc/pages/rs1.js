@@ -86,13 +86,13 @@ function fromBase64(text, field) {
 /** Say what this browser lacks for checking hands, in words for its user; "" if nothing. */
 export async function missingCryptography() {
   if (!globalThis.crypto?.subtle) {
-    return "This browser offers no cryptography on this address: open the page over https, or save it and open the file.";
+    return "There is no cryptography for pages at this address: open the page over https, or save it and open the file.";
   }
   try {
     await crypto.subtle.importKey("raw", new Uint8Array(32), "Ed25519", false, ["verify"]);
     return "";
   } catch {
-    return "This browser cannot check Ed25519 signatures, so the log's signature stays unchecked. Newer ones can: Chrome from 137 on, Firefox from 129 on, Safari from 17 on.";
+    return "This browser cannot check Ed25519 signatures: the log's signature stays unchecked. Newer browsers can.";
   }
 }
 
@@ -215,7 +215,9 @@ export const commit = (table, seq, seed) => sha256("10" + utf8("rs1/seed") + tab
 
 /** Step 2. Return P, by which contributor `id` promises `seed`. */
 export async function promise(origin, table, seq, id, seed) {
-  return sha256("11" + utf8("rs1/promise") + (await sha256(utf8(origin))) + table + u64(seq) + (await sha256(id)) + seed);
+  return sha256(
+    "11" + utf8("rs1/promise") + (await sha256(utf8(origin))) + table + u64(seq) + (await sha256(id)) + seed,
+  );
 }
 
 /** Step 2. Return the Merkle leaf hash of contributor number `i`; without `seed` he is absent. */
@@ -276,7 +278,8 @@ export function seal(k, order, allSalts) {
 }
 
 /** Step 5. Return R_k. */
-export const cardsRoot = (k, leaves) => sha256("13" + utf8("rs1/cards") + u16(k) + u16(leaves.length) + leaves.join(""));
+export const cardsRoot = (k, leaves) =>
+  sha256("13" + utf8("rs1/cards") + u16(k) + u16(leaves.length) + leaves.join(""));
 
 /** Step 9. Return `count` numbers below `modulus`; `purpose` is the hex of ASCII bytes. */
 export async function drawNumbers(seed, context, purpose, modulus, count) {
@@ -415,7 +418,10 @@ function shown(name) {
     const digits = code < 0x100 ? ["x", 2] : code < 0x10000 ? ["u", 4] : ["U", 8];
     return escapes[each] ?? `\\${digits[0]}${code.toString(16).padStart(digits[1], "0")}`;
   };
-  return [...name].slice(0, 40).join("").replace(/[^ -[\]-~]/gu, escaped);
+  return [...name]
+    .slice(0, 40)
+    .join("")
+    .replace(/[^ -[\]-~]/gu, escaped);
 }
 
 // --- How members are spelled: a reader takes (value, field) and returns what the value stands for ---
@@ -427,26 +433,32 @@ const integer = (low, high) => (value, field) => {
   return value;
 };
 
-const octets = (low, high = low) => (value, field) => {
-  const length = typeof value === "string" && /^(?:[0-9a-f]{2})*$/.test(value) ? value.length / 2 : -1;
-  if (length < low || length > high) {
-    throw new MalformedError(field, `must be ${low === high ? low : `${low}..${high}`} bytes in lower-case hex`);
-  }
-  return value;
-};
+const octets =
+  (low, high = low) =>
+  (value, field) => {
+    const length = typeof value === "string" && /^(?:[0-9a-f]{2})*$/.test(value) ? value.length / 2 : -1;
+    if (length < low || length > high) {
+      throw new MalformedError(field, `must be ${low === high ? low : `${low}..${high}`} bytes in lower-case hex`);
+    }
+    return value;
+  };
 
-const word = (...words) => (value, field) => {
-  if (!words.includes(value)) throw new MalformedError(field, `must be one of ${words.join(", ")}`);
-  return value;
-};
+const word =
+  (...words) =>
+  (value, field) => {
+    if (!words.includes(value)) throw new MalformedError(field, `must be one of ${words.join(", ")}`);
+    return value;
+  };
 
-const text = (low, high, besides = "") => (value, field) => {
-  const allowed = (each) => (each >= " " && each <= "~") || besides.includes(each);
-  if (typeof value !== "string" || value.length < low || value.length > high || ![...value].every(allowed)) {
-    throw new MalformedError(field, `must be ${low}..${high} printable ASCII characters`);
-  }
-  return value;
-};
+const text =
+  (low, high, besides = "") =>
+  (value, field) => {
+    const allowed = (each) => (each >= " " && each <= "~") || besides.includes(each);
+    if (typeof value !== "string" || value.length < low || value.length > high || ![...value].every(allowed)) {
+      throw new MalformedError(field, `must be ${low}..${high} printable ASCII characters`);
+    }
+    return value;
+  };
 
 const array = (item, low, high) => (value, field) => {
   if (!Array.isArray(value) || value.length < low || value.length > high) {
@@ -455,12 +467,14 @@ const array = (item, low, high) => (value, field) => {
   return value.map((each, i) => item(each, `${field}[${i}]`));
 };
 
-const row = (...columns) => (value, field) => {
-  if (!Array.isArray(value) || value.length !== columns.length) {
-    throw new MalformedError(field, `must be an array of ${columns.length}`);
-  }
-  return columns.map((column, i) => column(value[i], `${field}[${i}]`));
-};
+const row =
+  (...columns) =>
+  (value, field) => {
+    if (!Array.isArray(value) || value.length !== columns.length) {
+      throw new MalformedError(field, `must be an array of ${columns.length}`);
+    }
+    return columns.map((column, i) => column(value[i], `${field}[${i}]`));
+  };
 
 const optional = (read) => Object.assign((value, field) => read(value, field), { optional: true });
 
@@ -600,7 +614,7 @@ const ENTRY_CHECKS = {
         throw new MalformedError(name, "must be there when k is 0, and only then");
       }
     }
-    if ((entry.inputs !== undefined) !== (entry.k > 0)) {
+    if ((entry.inputs !== undefined) !== entry.k > 0) {
       throw new MalformedError("inputs", "must be there when k is 1 or more, and only then");
     }
     if (!ascending(entry.absent ?? [])) throw new MalformedError("absent", "must ascend strictly");
@@ -813,7 +827,10 @@ export async function parsePolicy(file) {
     throw new MalformedError("policy", "must have no control characters but tab and line break");
   }
   const policy = { logs: new Set(), witnesses: new Map(), groups: new Map(), quorum: null, members: new Set() };
-  for (const [i, line] of Array.from(bytes, (byte) => String.fromCharCode(byte)).join("").split("\n").entries()) {
+  for (const [i, line] of Array.from(bytes, (byte) => String.fromCharCode(byte))
+    .join("")
+    .split("\n")
+    .entries()) {
     const items = line.split(/[ \t]+/).filter(Boolean);
     if (items.length && !items[0].startsWith("#")) await readPolicyLine(policy, `policy line ${i + 1}`, items);
   }
@@ -846,7 +863,10 @@ async function readPolicyLine(policy, where, [word, ...items]) {
       if (members.has(each)) throw new MalformedError(where, `names ${each}, which is a member already`);
       members.add(each);
     }
-    const words = new Map([["all", named.length], ["any", 1]]);
+    const words = new Map([
+      ["all", named.length],
+      ["any", 1],
+    ]);
     const needs = words.get(threshold) ?? (/^[1-9][0-9]*$/.test(threshold) ? Number(threshold) : 0);
     if (needs < 1 || needs > named.length) {
       throw new MalformedError(where, `must have all, any or a number from 1 to ${named.length}`);
@@ -1025,7 +1045,10 @@ async function readHand(receipt) {
 }
 
 const covers = (first, listed, seq) => first <= seq && seq - first < listed.length;
-const isAfter = (...types) => (placed) => placed.join() === types.join();
+const isAfter =
+  (...types) =>
+  (placed) =>
+    placed.join() === types.join();
 const isReserved = isAfter("table", "reserve");
 const isPromised = isAfter("table", "reserve", "promise");
 
@@ -1267,7 +1290,10 @@ function checkItems({ hand }) {
   for (const sealed of hand.seals.slice(1)) {
     const wentIn = sealed.inputs.map((location) => opened.get(ordinal(location))?.item);
     const cameOut = Array.from({ length: sealed.n }, (_, p) => opened.get(ordinal([sealed.k, p]))?.item);
-    for (const [some, every] of [[cameOut, wentIn], [wentIn, cameOut]]) {
+    for (const [some, every] of [
+      [cameOut, wentIn],
+      [wentIn, cameOut],
+    ]) {
       if (!every.includes(undefined) && !some.every((item) => item === undefined || every.includes(item))) {
         throw new ProofError(`reshuffle ${sealed.k} does not hold the items that went into it`);
       }
@@ -1449,11 +1475,7 @@ const CHECKS = [
   ["inclusion", "Each entry stands in the log.", checkInclusion],
   ["chain", "The table's entries follow each other without gap or fork.", checkChain],
   ["promises", "The hand is tied to the promises that were logged before it.", checkPromises],
-  [
-    "contributions",
-    "The contributions have the logged root; who gave none is listed as absent.",
-    checkContributions,
-  ],
+  ["contributions", "The contributions have the logged root; who gave none is listed as absent.", checkContributions],
   ["own", "The holder's own seed is the promised one and went into the hand.", checkOwn],
   ["context", "Commitment, contributions and earlier shuffles are bound into each shuffle.", checkContext],
   ["seals", "The leaves of each shuffle have the root that was logged before a card was opened.", checkSeals],

@@ -23,7 +23,13 @@ export async function verifyAll(rs1, rows) {
 /** Return why each policy file is refused, "" where it is not. */
 export async function policyErrors(rs1, files) {
   const errors = [];
-  for (const file of files) errors.push(await rs1.parsePolicy(file).then(() => "", ({ message }) => message));
+  for (const file of files)
+    errors.push(
+      await rs1.parsePolicy(file).then(
+        () => "",
+        ({ message }) => message,
+      ),
+    );
   return errors;
 }
 
@@ -46,7 +52,11 @@ function firstDifference(pairs) {
   return pairs.find(([, found, expected]) => JSON.stringify(found) !== JSON.stringify(expected))?.[0];
 }
 
-const refused = (promise) => promise.then(() => false, () => true);
+const refused = (promise) =>
+  promise.then(
+    () => false,
+    () => true,
+  );
 
 export const vectors = {
   /** rngsvc/protocol/hand-protocol.json, "vectors": whole hands with their reshuffles. */
@@ -100,18 +110,27 @@ export const vectors = {
 
   /** Wycheproof's HKDF-SHA-512. */
   hkdf(rs1, { testGroups }) {
-    return tally(testGroups.flatMap(({ tests }) => tests), async ({ tcId, ikm, salt, info, size, okm, result }) => {
-      const derived = rs1.hkdfSha512(ikm, salt, info, size);
-      if (result === "invalid") return (await refused(derived)) ? undefined : `tcId ${tcId}`;
-      return (await derived) === okm ? undefined : `tcId ${tcId}`;
-    });
+    return tally(
+      testGroups.flatMap(({ tests }) => tests),
+      async ({ tcId, ikm, salt, info, size, okm, result }) => {
+        const derived = rs1.hkdfSha512(ikm, salt, info, size);
+        if (result === "invalid") return (await refused(derived)) ? undefined : `tcId ${tcId}`;
+        return (await derived) === okm ? undefined : `tcId ${tcId}`;
+      },
+    );
   },
 
   /** transparency-dev's inclusion proofs. */
   inclusion(rs1, { inclusion }) {
     return tally(inclusion, async ({ leafIdx, treeSize, root, leafHash, proof, desc, wantErr }) => {
       const hashes = (proof ?? []).map(hexOfBase64);
-      const shown = rs1.verifyInclusion(hexOfBase64(leafHash ?? ""), leafIdx, treeSize, hashes, hexOfBase64(root ?? ""));
+      const shown = rs1.verifyInclusion(
+        hexOfBase64(leafHash ?? ""),
+        leafIdx,
+        treeSize,
+        hashes,
+        hexOfBase64(root ?? ""),
+      );
       return (await refused(shown)) === wantErr ? undefined : desc;
     });
   },

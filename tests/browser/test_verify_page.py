@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -278,7 +279,7 @@ def test_a_pinned_key_stays_and_another_one_is_noticed(shown: VerifyPage, servic
     shown.page.route("**/log-key", lambda route: route.fulfill(body=f"{thief}\n", content_type="text/plain"))
     shown.open(f"{service.http}/verify")
     assert shown.key(service.origin) == "pinned"
-    assert "another key than the one you pinned" in shown.page.inner_text("#keys [role=alert]")
+    assert "shows another key for this log" in shown.page.inner_text("#keys [role=alert]")
     shown.paste(hand.receipt)
     assert shown.verdict == "checked"  # under the pinned key
 
@@ -376,6 +377,16 @@ def test_where_nothing_can_be_stored_the_key_goes_into_the_address(
     assert copy.key(service.origin) == "address"
     copy.paste(hand.receipt)
     assert copy.verdict == "checked"
+    assert "The key came from this page's address" in page.inner_text("#verdict")
+
+
+def test_a_link_cannot_bring_its_own_key(shown: VerifyPage, service: RunningService) -> None:
+    thief = MemoryLog(origin="thief.example", key=7)
+    for vkey in (thief.vkey, MemoryLog(origin=service.origin, key=7).vkey):
+        shown.page.goto("about:blank")
+        shown.open(f"{service.http}/verify#key={quote(vkey)}")
+        assert shown.key(service.origin) == "site"
+        assert shown.page.locator("[data-origin='thief.example']").count() == 0
 
 
 def test_the_pages_hash_is_in_the_log(page: Page, service: RunningService) -> None:

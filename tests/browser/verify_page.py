@@ -58,5 +58,5 @@ class VerifyPage:
         return cards
 
     def key(self, origin: str) -> str | None:
-        """Return where the key of a log comes from."""
+        """Return where the key of a log that the page knows comes from."""
         return self.page.get_attribute(f"[data-origin='{origin}']", "data-source")

@@ -5,7 +5,12 @@ import { counted, el, the, when } from "./elements.js";
 const REFRESH_MS = 10_000;
 const VERDICTS = { pass: "is-good", fail: "is-bad", undecided: "is-open" };
 const KINDS = { start: "Self-tests at start", daily: "Daily statistical battery", audit: "Auditor's verdict" };
-const STATES = { reserved: "waiting", promised: "waiting, seeds promised", sealed: "being played", drawn: "numbers drawn" };
+const STATES = {
+  reserved: "waiting",
+  promised: "waiting, seeds promised",
+  sealed: "being played",
+  drawn: "numbers drawn",
+};
 
 function board(status) {
   return [
@@ -20,8 +25,14 @@ function board(status) {
     ),
     section("Integrity checks", integrity(status)),
     section("Witnesses", witnesses(status)),
-    section("Hands not closed", table(["Table", "Hand", "State", "Must be closed by", "Check"], status.hands.open.map(openHand))),
-    section("Hands closed last", table(["Closed", "Table", "Hand", "Outcome", "Check"], status.hands.closed.map(closedHand))),
+    section(
+      "Hands not closed",
+      table(["Table", "Hand", "State", "Must be closed by", "Check"], status.hands.open.map(openHand)),
+    ),
+    section(
+      "Hands closed last",
+      table(["Closed", "Table", "Hand", "Outcome", "Check"], status.hands.closed.map(closedHand)),
+    ),
   ];
 }
 
@@ -30,7 +41,8 @@ function verdict({ signing, log, hands, integrity: results, witnesses: cosigned 
   const troubles = [];
   if (!signing.able) troubles.push(`Signing is stopped: ${signing.why}`);
   if (hands.overdue) troubles.push(`${counted(hands.overdue, "hand is", "hands are")} past the deadline.`);
-  if (results.entries.some(({ verdict: said }) => said === "fail")) troubles.push("An integrity check below has failed.");
+  if (results.entries.some(({ verdict: said }) => said === "fail"))
+    troubles.push("An integrity check below has failed.");
   if (cosigned.each.length && !cosigned.cosigned_size) troubles.push("No quorum of witnesses has cosigned the log.");
   if (results.daily_overdue) troubles.push("No daily battery has reported in the last 26 hours.");
   const kind = !signing.able || hands.overdue ? "failed" : troubles.length ? "open" : "checked";
@@ -76,19 +88,28 @@ function integrity({ integrity: { entries, code: running } }) {
 }
 
 function witnesses({ witnesses: { each, cosigned_size: size } }) {
-  if (!each.length) return el("p", { class: "quiet" }, "The service asks no witnesses: nobody else vouches that all see the same log.");
+  if (!each.length)
+    return el("p", { class: "quiet" }, "The service asks no witnesses: nobody else vouches that all see the same log.");
   const rows = each.map(({ name, size: known, away }) => [
     name,
     known.toLocaleString(),
     away ? el("span", { class: "is-open" }, "did not answer last time") : el("span", { class: "is-good" }, "answers"),
   ]);
-  const quorum = size ? `A quorum has cosigned the log up to ${counted(size, "entry", "entries")}.` : "No quorum has cosigned yet.";
+  const quorum = size
+    ? `A quorum has cosigned the log up to ${counted(size, "entry", "entries")}.`
+    : "No quorum has cosigned yet.";
   return el("div", {}, el("p", {}, quorum), table(["Witness", "Cosigned entries", "State"], rows));
 }
 
 function openHand({ table: id, seq, state, expires, overdue }) {
   const deadline = expires ? when(expires) : "after the hands before it";
-  return [brief(id), `${seq}`, STATES[state] ?? state, overdue ? el("span", { class: "is-bad" }, deadline, " (overdue)") : deadline, handLink(id, seq)];
+  return [
+    brief(id),
+    `${seq}`,
+    STATES[state] ?? state,
+    overdue ? el("span", { class: "is-bad" }, deadline, " (overdue)") : deadline,
+    handLink(id, seq),
+  ];
 }
 
 function closedHand({ time, table: id, seq, outcome, reason }) {
@@ -99,7 +120,10 @@ function closedHand({ time, table: id, seq, outcome, reason }) {
 const brief = (id) => el("code", { title: id }, `${id.slice(0, 8)}…`);
 
 function handLink(id, seq) {
-  const about = { href: `verify?table=${encodeURIComponent(id)}&seq=${seq}`, "aria-label": `check hand ${seq} of table ${id}` };
+  const about = {
+    href: `verify?table=${encodeURIComponent(id)}&seq=${seq}`,
+    "aria-label": `check hand ${seq} of table ${id}`,
+  };
   return el("a", about, "check");
 }
 

@@ -1,6 +1,16 @@
 /* The verify page: takes a document in, has rs1.js check it, and says what came out as a person understands it. */
 
-import { cardLeaf, cardOf, fingerprint, missingCryptography, parseDocument, parsePolicy, parseVkey, toBytes, verify } from "../rs1.js";
+import {
+  cardLeaf,
+  cardOf,
+  fingerprint,
+  missingCryptography,
+  parseDocument,
+  parsePolicy,
+  parseVkey,
+  toBytes,
+  verify,
+} from "../rs1.js";
 import { counted, el, the, when } from "./elements.js";
 
 const SERVED = location.protocol !== "file:";
@@ -18,7 +28,10 @@ const GROUPS = [
 ];
 const MEANING = {
   document: ["The file can be read", "It has exactly the agreed form, so that nothing in it can be read two ways."],
-  entries: ["It tells one hand", "Commitment, promises, shuffle and close stand in the order that every hand must have."],
+  entries: [
+    "It tells one hand",
+    "Commitment, promises, shuffle and close stand in the order that every hand must have.",
+  ],
   keys: ["The log's key was handed on properly", "If the room changed its key, the old key signed for the new one."],
   checkpoints: ["The room has signed this log", "The signature fits the key below; the room cannot deny it later."],
   witnesses: ["Independent witnesses saw the same log", "Enough of the witnesses that you named have cosigned it."],
@@ -28,14 +41,26 @@ const MEANING = {
   contributions: ["Every seed that was given counted", "Whoever gave none is listed as absent."],
   own: ["Your own seed counted", "The random number from your side went into the shuffle as you promised it."],
   seeds: ["The seeds are the promised ones", "After the hand all seeds were shown, and each fits its promise."],
-  context: ["All parts are bound together", "The room's seed was fixed before the players' seeds were shown, and neither could change."],
-  seals: ["The whole deck was sealed before the deal", "A fingerprint of every card in its place was logged before one was seen."],
+  context: [
+    "All parts are bound together",
+    "The room's seed was fixed before the players' seeds were shown, and neither could change.",
+  ],
+  seals: [
+    "The whole deck was sealed before the deal",
+    "A fingerprint of every card in its place was logged before one was seen.",
+  ],
   reshuffles: ["Only cards that were there were shuffled again", "No card was put into a reshuffle twice."],
   openings: ["The cards you saw are the sealed ones", "Each fits the fingerprint that was fixed before the deal."],
   items: ["No card is there twice", "Among the cards in this file each stands in one place only."],
   history: ["The story of the hand fits the cards", "Cards came off the deck in order; none was skipped or swapped."],
-  reveal: ["The room's seed was shown as agreed", "To everybody, or locked for the table's auditor: the table fixed that at its start."],
-  derivation: ["The shuffle comes out again", "With the room's seed this page shuffled the deck itself and got the same order."],
+  reveal: [
+    "The room's seed was shown as agreed",
+    "To everybody, or locked for the table's auditor: the table fixed that at its start.",
+  ],
+  derivation: [
+    "The shuffle comes out again",
+    "With the room's seed this page shuffled the deck itself and got the same order.",
+  ],
   close: ["Nobody looked at a card out of turn", "The log lists every card that the table asked for, and when."],
   deadline: ["The hand was played in time", "A hand cannot be held open to wait for a better moment."],
 };
@@ -45,8 +70,16 @@ const ESSENTIAL = ["document", "entries", "keys", "checkpoints", "inclusion"];
 
 const RANKS = ["2", "3", "4", "5", "6", "7", "8", "9", "10", "J", "Q", "K", "A"];
 const RANK_NAMES = { J: "jack", Q: "queen", K: "king", A: "ace" };
-const SUITS = { c: ["♣", "clubs", ""], d: ["♦", "diamonds", "red"], h: ["♥", "hearts", "red"], s: ["♠", "spades", ""] };
-const MODES = { shoe: "sealed; each card was opened when it was dealt", full: "the table knew all cards from the start" };
+const SUITS = {
+  c: ["♣", "clubs", ""],
+  d: ["♦", "diamonds", "red"],
+  h: ["♥", "hearts", "red"],
+  s: ["♠", "spades", ""],
+};
+const MODES = {
+  shoe: "sealed; each card was opened when it was dealt",
+  full: "the table knew all cards from the start",
+};
 const REVEALS = { public: "to everybody", escrow: "locked, for the table's auditor only" };
 const REASONS = {
   expired: "its time ran out",
@@ -59,13 +92,19 @@ const REASONS = {
   key_lost: "the key to the stored seeds is gone",
 };
 
-// --- Keys: pinned by the player, given in the page's address, or as this site says ---
+// --- Keys: pinned by the player, given just now, in the page's address, or as this site says ---
 
-const keys = { pinned: new Map(), address: new Map(), site: new Map() };
+const keys = { given: new Map(), pinned: new Map(), address: new Map(), site: new Map() }; // the first one counts
 const SOURCES = {
+  given: "given by you, not pinned",
   pinned: "pinned by you",
-  address: "given by you, not pinned",
+  address: "as this page's address says",
   site: "as this site says, not pinned by you yet",
+};
+// Whoever made a link or a site may have chosen its key too.
+const DOUBTS = {
+  address: "The key came from this page's address. Compare its fingerprint below with the one that you know.",
+  site: "The key came from this site itself. Compare its fingerprint below, and pin it.",
 };
 let canStore = true;
 let policy; // the witnesses that the player trusts, undefined without any
@@ -83,7 +122,9 @@ function storePins() {
   if (canStore) localStorage.setItem(PINS, JSON.stringify(Object.fromEntries(keys.pinned)));
 }
 
+/** Take keys from a bookmark, where the browser stores nothing; elsewhere an address is not trusted with them. */
 async function loadAddress() {
+  if (canStore) return;
   const given = new URLSearchParams(location.hash.slice(1)).getAll("key");
   for (const vkey of given) {
     try {
@@ -112,6 +153,7 @@ function keyOf(origin) {
 }
 
 function pin(origin, vkey) {
+  keys.given.delete(origin);
   if (canStore) {
     keys.pinned.set(origin, vkey);
     storePins();
@@ -131,9 +173,11 @@ function unpin(origin) {
 async function showKeys() {
   const origins = [...new Set(Object.values(keys).flatMap((each) => [...each.keys()]))];
   const shown = await Promise.all(origins.map(oneKey));
-  if (!shown.length) shown.push(el("p", {}, "No key is known yet. The room publishes it as one line of text: paste it here."));
+  if (!shown.length)
+    shown.push(el("p", {}, "No key is known yet. The room publishes it as one line of text: paste it here."));
   if (!canStore) {
-    const how = "This browser stores nothing for this page. A key that you pin goes into the page's address: bookmark that.";
+    const how =
+      "This browser stores nothing for this page. A key that you pin goes into the page's address: bookmark that.";
     shown.push(el("p", { class: "said" }, how));
   }
   the("keys").replaceChildren(...shown);
@@ -142,17 +186,26 @@ async function showKeys() {
 async function oneKey(origin) {
   const { vkey, source } = keyOf(origin);
   const digits = (await fingerprint(vkey)).match(/.{4}/g).join(" ");
-  const button = source === "pinned" ? el("button", { type: "button" }, "Forget it") : el("button", { type: "button" }, "Pin this key");
+  const button =
+    source === "pinned"
+      ? el("button", { type: "button" }, "Forget it")
+      : el("button", { type: "button" }, "Pin this key");
   button.addEventListener("click", () => (source === "pinned" ? unpin(origin) : pin(origin, vkey)));
   const offered = keys.site.get(origin);
-  const differs = source === "pinned" && offered && offered !== vkey;
+  const differs = source !== "site" && offered && offered !== vkey;
   return el(
     "div",
     { "data-origin": origin, "data-source": source },
     el("p", {}, el("strong", {}, origin), ` (${SOURCES[source]})`),
     el("span", {}, "Fingerprint (SHA-256 of the key's text):"),
     el("code", { class: "fingerprint" }, digits),
-    differs ? el("p", { class: "said failed", role: "alert" }, "This site now shows another key than the one you pinned. Hands are checked with yours.") : null,
+    differs
+      ? el(
+          "p",
+          { class: "said failed", role: "alert" },
+          `This site shows another key for this log. Hands are checked with the one ${SOURCES[source]}.`,
+        )
+      : null,
     el("p", { class: "row" }, button),
   );
 }
@@ -167,8 +220,7 @@ async function useKey(event) {
   const vkey = the("vkey").value.trim();
   try {
     const { name } = await parseVkey(vkey);
-    keys.pinned.delete(name); // what the player gives by hand is what he wants to use now
-    keys.address.set(name, vkey);
+    keys.given.set(name, vkey);
     the("vkey").value = "";
     sayKeyError("");
     await again();
@@ -182,7 +234,9 @@ async function useKey(event) {
 async function setPolicy(file) {
   try {
     policy = file.trim() ? await parsePolicy(file) : undefined;
-    the("policy-said").textContent = policy ? `${counted(policy.witnesses.size, "witness", "witnesses")}, quorum ${policy.quorum}.` : "None in use.";
+    the("policy-said").textContent = policy
+      ? `${counted(policy.witnesses.size, "witness", "witnesses")}, quorum ${policy.quorum}.`
+      : "None in use.";
     return true;
   } catch (error) {
     the("policy-said").textContent = `Not taken: ${error.message}.`;
@@ -244,19 +298,43 @@ function verdict({ steps, hand }, { vkey, source, isPublic }) {
   const unproven = missing.filter(({ id }) => ESSENTIAL.includes(id));
   const passed = steps.length - failed.length - missing.length;
   const section = (kind, title, ...children) =>
-    el("section", { id: "verdict", class: `verdict ${kind}`, "aria-labelledby": "said", "data-verdict": kind }, el("h2", { id: "said", tabindex: "-1" }, title), ...children);
+    el(
+      "section",
+      { id: "verdict", class: `verdict ${kind}`, "aria-labelledby": "said", "data-verdict": kind },
+      el("h2", { id: "said", tabindex: "-1" }, title),
+      ...children,
+    );
   if (failed.length) {
     const unreadable = failed.some(({ id }) => id === "document");
     return section(
       "failed",
       unreadable ? "✗ This is not a readable receipt" : "✗ This hand does not check out",
-      el("ul", {}, ...failed.map(({ id, detail }) => el("li", {}, el("strong", {}, `Failed: ${MEANING[id][0].toLowerCase()}`), ` (${detail}).`))),
-      el("p", {}, unreadable ? "If the file was copied by hand, take it again from the table, whole." : "Keep this file: it is your evidence. Show it to the room, and to others who have the log."),
+      el(
+        "ul",
+        {},
+        ...failed.map(({ id, detail }) =>
+          el("li", {}, el("strong", {}, `Failed: ${MEANING[id][0].toLowerCase()}`), ` (${detail}).`),
+        ),
+      ),
+      el(
+        "p",
+        {},
+        unreadable
+          ? "If the file was copied by hand, take it again from the table, whole."
+          : "Keep this file: it is your evidence. Show it to the room, and to others who have the log.",
+      ),
     );
   }
   if (unproven.length) {
-    const why = vkey ? unproven[0].detail : `No key of the log ${hand.receipt.origin} is known here: give it below, then the signature is checked too.`;
-    return section("open", "– Not proven: the log's signature is unchecked", el("p", {}, why), el("p", {}, `${counted(passed, "other check")} passed.`));
+    const why = vkey
+      ? unproven[0].detail
+      : `No key of the log ${hand.receipt.origin} is known here: give it below, then the signature is checked too.`;
+    return section(
+      "open",
+      "– Not proven: the log's signature is unchecked",
+      el("p", {}, why),
+      el("p", {}, `${counted(passed, "other check")} passed.`),
+    );
   }
   const title = hand.close ? "✓ This hand checks out" : "✓ So far this hand checks out";
   const children = [el("p", {}, `${counted(passed, "check")} of ${steps.length} passed, none failed.`)];
@@ -264,9 +342,13 @@ function verdict({ steps, hand }, { vkey, source, isPublic }) {
     const names = missing.map(({ id }) => MEANING[id][0].toLowerCase()).join("; ");
     children.push(el("p", {}, `Not checked, because this file does not hold what is needed: ${names}.`));
   }
-  if (isRoomsAlone(hand)) children.push(el("p", {}, "No player's seed went into this hand: the room alone could have chosen the order of the deck."));
-  if (isPublic) children.push(el("p", {}, "This is the public part of the hand. Your cards are checked with your own file."));
-  if (source === "site") children.push(el("p", {}, "The key came from this site itself. Compare its fingerprint below, and pin it."));
+  if (isRoomsAlone(hand))
+    children.push(
+      el("p", {}, "No player's seed went into this hand: the room alone could have chosen the order of the deck."),
+    );
+  if (isPublic)
+    children.push(el("p", {}, "This is the public part of the hand. Your cards are checked with your own file."));
+  if (DOUBTS[source]) children.push(el("p", {}, DOUBTS[source]));
   return section("checked", title, ...children);
 }
 
@@ -281,7 +363,8 @@ function group(title, ids, steps) {
   const asked = ids.map((id) => steps.find((each) => each.id === id)).filter(Boolean);
   const worst = ["failed", "checked", "not shown"].find((outcome) => asked.some((each) => each.outcome === outcome));
   const passed = asked.filter(({ outcome }) => outcome === "checked").length;
-  const said = worst === "failed" ? "failed" : passed === asked.length ? "all checked" : `${passed} of ${asked.length} checked`;
+  const said =
+    worst === "failed" ? "failed" : passed === asked.length ? "all checked" : `${passed} of ${asked.length} checked`;
   return el(
     "details",
     { class: worst.replace(" ", "-"), ...(worst === "failed" && { open: "" }) },
@@ -329,7 +412,9 @@ function facts(hand) {
 function contributors(hand) {
   const absent = (hand.seals[0] ?? hand.draw)?.absent ?? [];
   const mine = hand.receipt.own?.id;
-  const names = hand.promised.map(([id], i) => `${readable(id)}${id === mine ? " (you)" : ""}${absent.includes(i) ? " (gave none)" : ""}`);
+  const names = hand.promised.map(
+    ([id], i) => `${readable(id)}${id === mine ? " (you)" : ""}${absent.includes(i) ? " (gave none)" : ""}`,
+  );
   return names.join(", ") || "nobody's";
 }
 
@@ -361,13 +446,17 @@ async function cardsOf({ hand, events }) {
     const leaves = hand.receipt.shuffles?.find((each) => each.k === k)?.leaves ?? [];
     const places = new Map();
     for (const { p, item, salt } of openings) {
-      places.set(p, face(item, hand.seals[0].n, p, burnt.has(`${k}/${p}`), (await cardLeaf(k, p, item, salt)) === leaves[p]));
+      places.set(
+        p,
+        face(item, hand.seals[0].n, p, burnt.has(`${k}/${p}`), (await cardLeaf(k, p, item, salt)) === leaves[p]),
+      );
     }
     for (let p = 0; p < n; p += 1) {
       if (out.has(`${k}/${p}`) && !places.has(p)) places.set(p, back(p, burnt.has(`${k}/${p}`)));
     }
     const sorted = [...places.keys()].sort((a, b) => a - b).map((p) => places.get(p));
-    const name = k === 0 ? `The deck: ${counted(n, "card")}` : `Reshuffle ${k}: ${counted(inputs.length, "card")} shuffled again`;
+    const name =
+      k === 0 ? `The deck: ${counted(n, "card")}` : `Reshuffle ${k}: ${counted(inputs.length, "card")} shuffled again`;
     const hidden = n - sorted.length;
     const rest = `${counted(hidden, "card is", "cards are")} not in this file.`;
     shown.push(el("h3", {}, name));
@@ -375,7 +464,8 @@ async function cardsOf({ hand, events }) {
     if (hidden) shown.push(el("p", { class: "quiet" }, sorted.length ? `The other ${rest}` : rest));
   }
   if (!shown.length) return [];
-  const what = "Each card with its place from the top of the deck, counted from 0. Burnt cards lie face down unless somebody saw them.";
+  const what =
+    "Each card with its place from the top of the deck, counted from 0. Cards that nobody showed you lie face down.";
   return [el("h2", { id: "cards-title" }, "The cards in this file"), el("p", { class: "quiet" }, what), ...shown];
 }
 
@@ -386,14 +476,20 @@ function face(item, n, p, isBurnt, fits) {
     const rank = RANKS[card.rank];
     const [glyph, suit, colour] = SUITS[card.suit];
     const name = `${RANK_NAMES[rank] ?? rank} of ${suit}`;
-    picture = el("span", { class: `card ${colour}`, role: "img", "aria-label": name }, el("span", {}, rank), el("span", {}, `${glyph}\uFE0E`));
+    picture = el(
+      "span",
+      { class: `card ${colour}`, role: "img", "aria-label": name },
+      el("span", {}, rank),
+      el("span", {}, `${glyph}\uFE0E`),
+    );
   } else {
     picture = el("span", { class: "card number", role: "img", "aria-label": `item ${item}` }, `${item}`);
   }
   return place(picture, p, isBurnt, fits);
 }
 
-const back = (p, isBurnt) => place(el("span", { class: "card back", role: "img", "aria-label": "a card face down" }), p, isBurnt, true);
+const back = (p, isBurnt) =>
+  place(el("span", { class: "card back", role: "img", "aria-label": "a card face down" }), p, isBurnt, true);
 
 function place(picture, p, isBurnt, fits) {
   const caption = [`${p}`, isBurnt ? "burnt" : "", fits ? "" : "wrong"].filter(Boolean).join(" · ");
@@ -403,7 +499,11 @@ function place(picture, p, isBurnt, fits) {
 function numbers({ purpose, m, values }) {
   const items = values.map((value) => el("li", {}, el("span", { class: "card number" }, `${value}`)));
   const title = `Numbers drawn for “${readable(purpose)}”`;
-  return [el("h2", { id: "cards-title" }, title), el("p", { class: "quiet" }, `${counted(values.length, "number")} from 0 to ${m - 1}.`), el("ul", { class: "cards" }, ...items)];
+  return [
+    el("h2", { id: "cards-title" }, title),
+    el("p", { class: "quiet" }, `${counted(values.length, "number")} from 0 to ${m - 1}.`),
+    el("ul", { class: "cards" }, ...items),
+  ];
 }
 
 // --- Ways in ---
