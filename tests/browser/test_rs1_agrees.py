@@ -154,7 +154,7 @@ COMPACT = test_verify.COMPACT
 def test_each_flipped_bit_gives_the_same_report(engine: Engine, which: int) -> None:
     log, document = COMPACT[which]
     rng = random.Random(which)
-    places = rng.sample(range(8 * len(document)), scaled(60, min(20_000, 8 * len(document))))
+    places = rng.sample(range(8 * len(document)), scaled(60, 5_000))
     rows: list[Row] = []
     for at in places:
         damaged = bytearray(document)
@@ -202,7 +202,7 @@ def test_each_changed_member_gives_the_same_report(engine: Engine, which: int) -
     log, document = COMPACT[which]
     rng = random.Random(1000 + which)
     good = json.loads(document)
-    rows: list[Row] = [(json.dumps(changed_members(good, rng)), log.vkey, NOW) for _ in range(scaled(80, 20_000))]
+    rows: list[Row] = [(json.dumps(changed_members(good, rng)), log.vkey, NOW) for _ in range(scaled(80, 5_000))]
     assert differences(engine, rows) == []
 
 
