@@ -35,6 +35,11 @@ STEP_GROUPS: Final = (
     ("every card", ("openings", "items", "history")),
     ("the close", ("reveal", "derivation", "close", "deadline")),
 )
+# Nothing but the chain of the table's entries may stay open: between a later hand's and the first stand other hands'.
+_SHOWN_TO_THE_HOUSE: Final = {step for _, ids in STEP_GROUPS for step in ids} - {"chain"}
+# The auditor alone derives; else a player checks all, and that his own seed is in the shuffle.
+_SHOWN_TO_A_PLAYER: Final = _SHOWN_TO_THE_HOUSE - {"derivation"} | {"own"}
+HOUSE: Final = "house"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +56,17 @@ class Played:
 
     @property
     def failures(self) -> list[str]:
-        """Every failed step, with the document that it failed in."""
-        return [f"{name}: {step.id}: {step.detail}" for name, r in self.reports.items() for step in r.failures]
+        """Every step that failed, or was not checked although it must be, with the document that it belongs to."""
+        return [
+            f"{name}: {step.id}: {step.detail}"
+            for name, report in self.reports.items()
+            for step in report.steps
+            if step.outcome is Outcome.FAILED
+            or (
+                step.outcome is Outcome.NOT_SHOWN
+                and step.id in (_SHOWN_TO_THE_HOUSE if name == HOUSE else _SHOWN_TO_A_PLAYER)
+            )
+        ]
 
 
 @dataclass
@@ -171,7 +185,7 @@ class Demonstration:
         log_key = self._service.log_key
         names = {player.seat: player.name for player in self._players}
         document = json.dumps(history(hand, Reader.HOUSE, names=names, receipt=json.loads(shoe.receipt())))
-        reports = {"house": verify(document, log_key, auditor=self._service.auditor.opening)}
+        reports = {HOUSE: verify(document, log_key, auditor=self._service.auditor.opening)}
         for player in self._players:
             receipt = seeds[player.seat].with_own(shoe.receipt(open_locations(hand, player.seat)))
             own = history(hand, player.seat, names=names, receipt=json.loads(receipt))

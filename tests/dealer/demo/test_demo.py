@@ -9,7 +9,9 @@ from itertools import pairwise
 
 import pytest
 
+from dealer.demo import Played
 from dealer.rooms import GAMES
+from rngsvc.protocol.verify import verify
 
 TIMEOUT_S = 120
 
@@ -58,6 +60,19 @@ def test_every_game_is_played_and_every_step_of_every_document_holds() -> None:
         for report in hand["reports"].values():
             assert report["own"] == report["history"] == report["seeds"] == "checked"
             assert report["derivation"] == "not shown"  # the auditor's alone
+
+
+def test_what_is_not_shown_counts_as_not_verified(service: dict[str, str]) -> None:
+    run = demo("--game", "limit_stud", "--json", "--rngsvc", service["grpc"], "--log-key", service["log_key"])
+    written = json.loads(run.stdout)["history"]
+    del written["receipt"]["openings"]
+    for event in written["events"]:
+        for card in event.get("cards", ()):
+            card.pop("item", None)
+    reports = {"house": verify(json.dumps(written), service["log_key"])}
+    rules = GAMES["limit_stud"]
+    played = Played(rules, rules.stakes[0], b"", 1, {}, "", reports)
+    assert {failure.split(": ")[1] for failure in played.failures} == {"openings", "items", "derivation"}
 
 
 def test_the_text_of_a_players_view_hides_the_other_hole_cards() -> None:
