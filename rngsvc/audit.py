@@ -341,7 +341,7 @@ class Audit:
                 size=monitor.size,
                 edge=tiles.edge(),
                 key=monitor.key.public_key,
-                old_key=monitor.old_key.public_key if monitor.old_key else None,
+                replaced=tuple(monitor.replaced),
                 key_since=monitor.key_since,
                 last_time=monitor.last_time,
                 start_checked=int(monitor.self_checks.started),

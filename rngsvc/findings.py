@@ -31,7 +31,7 @@ class Check(StrEnum):
     OVERDUE = "overdue"
     """No hand stays unclosed long after its expiry."""
     KEY = "key"
-    """Each change of the log's key is signed by both keys, and follows the one before."""
+    """Each change of the log's key is signed by both keys, and follows the one before; none comes back."""
     VERDICT = "verdict"
     """Each auditor's verdict is signed, covers entries that were there, and is no "fail"."""
     INTEGRITY = "integrity"

@@ -161,7 +161,7 @@ class Monitor:
 
     def __init__(self, key: NoteKey, examiner: Examiner | None = None) -> None:
         self.key = key
-        self.old_key: NoteKey | None = None
+        self.replaced: list[bytes] = []
         self.key_since = 0
         self.origin = key.name
         self.counts: Counter[str] = Counter()
@@ -181,7 +181,7 @@ class Monitor:
     def restored(cls, saved: SavedAudit, examiner: Examiner | None = None) -> "Monitor":
         """Return the monitor that had fed all that was audited; MalformedError or Unproven if there was none."""
         monitor = cls(NoteKey(saved.origin, saved.key), examiner)
-        monitor.old_key = NoteKey(saved.origin, saved.old_key) if saved.old_key else None
+        monitor.replaced = list(saved.replaced)
         monitor.key_since, monitor.last_time = saved.key_since, saved.last_time
         monitor.counts, monitor.outcomes = Counter(dict(saved.counts)), Counter(dict(saved.outcomes))
         monitor.self_checks = SelfChecks(
@@ -195,6 +195,11 @@ class Monitor:
             table = _Table.restored(each, saved.origin)
             monitor._tables[table.terms.table] = table
         return monitor
+
+    @property
+    def old_key(self) -> NoteKey | None:
+        """The log's key before the one that it has, None if there was none."""
+        return NoteKey(self.origin, self.replaced[-1]) if self.replaced else None
 
     @property
     def size(self) -> int:
@@ -239,7 +244,10 @@ class Monitor:
                     if entry.old != self.key.public_key:
                         return [Finding(Check.KEY, placed.index, "the old key is not the log's key")]
                     entry.verify(self.origin)
-                    self.old_key, self.key, self.key_since = self.key, NoteKey(self.origin, entry.new), entry.time
+                    if entry.new in self.replaced:
+                        return [Finding(Check.KEY, placed.index, "a key that was replaced comes back")]
+                    self.replaced.append(entry.old)
+                    self.key, self.key_since = NoteKey(self.origin, entry.new), entry.time
                 case AuditEntry():
                     if entry.last >= placed.index:
                         return [Finding(Check.VERDICT, placed.index, "it covers entries that were not there yet")]

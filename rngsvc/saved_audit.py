@@ -77,8 +77,8 @@ class SavedAudit:
 
     ``first_key`` is the key that the audit began with and ``auditor`` the raw X25519 key that it opened escrows with.
     ``checkpoint`` is the newest one that was seen and verified. ``edge`` are the hashes at the tree's right edge: for
-    each tile level, from the leaves up, those of its partial tile. ``key`` is the log's key by now; ``old_key`` the one
-    before it, until ``key_since`` (ms).
+    each tile level, from the leaves up, those of its partial tile. ``key`` is the log's key, since ``key_since`` (ms);
+    ``replaced`` are those before it, the newest last.
     """
 
     origin: str = member(LogName())
@@ -88,7 +88,7 @@ class SavedAudit:
     size: int = member(_INDEX)
     edge: tuple[bytes, ...] = member(Array(Octets(0, HASH_BYTES * (WIDTH - 1)), 1, 8))
     key: bytes = member(Octets(32))
-    old_key: bytes | None = member(Octets(32), optional=True)
+    replaced: tuple[bytes, ...] = member(Array(Octets(32), 0, _MANY))
     key_since: int = member(_INDEX)
     last_time: int = member(_INDEX)
     start_checked: int = member(Integer(0, 1))

@@ -260,6 +260,32 @@ def changed_key(book: Book) -> tuple[Book, SigningKey]:
     return Book(book.key, book.signer, [*book.entries_raw[:40], entry.encode()]), new
 
 
+@pytest.mark.parametrize("cut", [40, 41, 42])
+def test_a_key_that_was_replaced_does_not_come_back(book: Book, tmp_path: Path, cut: int) -> None:
+    log, new = changed_key(book)
+    message = KeyEntry.signed_bytes(log.key.name, new.public_key, log.key.public_key)
+    back = KeyEntry(
+        time=parse_entry(log.entries_raw[-1]).time,
+        old=new.public_key,
+        new=log.key.public_key,
+        sigs=(new.sign(message), log.signer.sign(message)),
+    )
+    log.entries_raw.append(back.encode())
+    saved: list[SavedAudit] = []
+
+    class Quiet(Book):
+        """Signed by both, so that only the entries are at fault."""
+
+        def note(self, size: int | None = None) -> str:
+            both = SignedNote.parse(super().note(size))
+            return both.with_signature(NoteKey(self.key.name, new.public_key), new.sign).encode()
+
+    quiet = Quiet(log.key, log.signer, log.entries_raw)
+    Audit(log.key, save=saved.append).run(quiet.until(cut))
+    audited = Audit(log.key, resume_from=saved[-1]).run(quiet)
+    assert [(each.check, each.index) for each in audited.findings] == [(Check.KEY, 41)]
+
+
 @pytest.mark.parametrize(
     ("later_ms", "signers", "passes"),
     [
