@@ -63,12 +63,14 @@ def test_the_readme_names_only_verbs_that_make_has() -> None:
 
 
 def test_the_first_start_of_the_operations_page_works_and_leads_to_the_audit_page(tmp_path: Path) -> None:
-    first_start, tls, backup = blocks("docs/operations.md")
+    # Keys are made in a token, with these very commands, by tests/rngsvc/keys/test_token.py.
+    first_start, _token, change_of_key, tls, backup = blocks("docs/operations.md")
     setup, serve, rest = first_start.partition("rngsvc serve --config rngsvc.toml\n")
     assert serve
     assert not rest
     shell(setup, tmp_path)
     room = tmp_path / "room"
+    shell(change_of_key, room)
     shell(tls, room)
     with serving(room, "--config", "rngsvc.toml", "--listen", "127.0.0.1:0", "--http-public", "127.0.0.1:0",
                  "--http-operator", "127.0.0.1:0") as service:  # fmt: skip

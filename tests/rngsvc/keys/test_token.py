@@ -20,12 +20,14 @@ from rngsvc.commands.exit_codes import ExitCode
 from rngsvc.keys import token
 from rngsvc.keys.loading import load_key_encryption_key, load_signer
 from rngsvc.keys.location import KeyUnavailable
+from rngsvc.keys.making import make_key_encryption_key, make_signing_key
 from rngsvc.keys.wrapping import KeyEncryptionKey
 from rngsvc.ports import UnwrapRefused
 from rngsvc.protocol.signed_note import verify_ed25519
 from rngsvc.protocol.verify import verify
 from tests.rngsvc.keys.softhsm import CONFIGURATION, MODULE, PIN, SoftHsm
 from tests.scale import scaled
+from tests.test_docs import blocks, shell
 
 TOKEN = "card room"
 WRONG_PIN_TOKEN = "another"
@@ -235,6 +237,33 @@ def test_a_service_without_the_right_pin_does_not_start(
     assert "PinIncorrect" in log
     assert "planted-wrong-pin" not in log
     assert not (tmp_path / "log.sqlite3").exists()
+
+
+def test_a_log_moves_its_key_from_a_file_into_the_token(hsm: SoftHsm, tmp_path: Path) -> None:
+    first = make_signing_key(tmp_path / "log.key", ORIGIN).vkey
+    make_key_encryption_key(tmp_path / "seeds.key")
+    in_token = hsm.uri(TOKEN, "log moved here")
+    assert rngsvc("keygen", "log", "--origin", ORIGIN, "--pkcs11", in_token).returncode == 0
+    in_file = f"file:{tmp_path / 'log.key'}"
+    for keys in ([f"--signing-key={in_file}"], [f"--signing-key={in_token}", f"--previous-signing-key={in_file}"]):
+        with serving(tmp_path, f"--key-encryption-key=file:{tmp_path / 'seeds.key'}", *keys) as process:
+            assert process.stdout
+            ready = json.loads(process.stdout.readline())
+            with SyncClient.connect(ready["grpc"], log_key=first) as client:
+                hand = client.register_table(os.urandom(16)).reserve()
+                hand.seal(52)
+                receipt = hand.receipt()
+    assert verify(receipt, first).require().step("keys").detail == "1 change of key"
+
+
+def test_the_commands_of_the_operations_page_make_both_keys(
+    hsm: SoftHsm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (commands,) = (block for block in blocks("docs/operations.md") if "softhsm2-util" in block)
+    monkeypatch.setenv("PIN", PIN)
+    monkeypatch.setenv("SO_PIN", "so-" + PIN)
+    assert shell(commands, tmp_path).splitlines()[-1].startswith("cardroom.example/rng+")
+    assert (tmp_path / "token.pin").stat().st_mode & 0o777 == 0o600
 
 
 def test_the_pins_place_is_a_known_variable_and_needs_no_prefix(hsm: SoftHsm, tmp_path: Path) -> None:
