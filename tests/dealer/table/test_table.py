@@ -808,3 +808,53 @@ def test_all_antes_are_in_before_the_first_card() -> None:
     kinds = [type(event) for event in game.table.hand.events if isinstance(event, Posted | Dealt)]
     assert kinds[:4] == [Posted] * 4
     assert Posted not in kinds[4:]
+
+
+@pytest.mark.rule("AL-7")
+@pytest.mark.parametrize("house", sorted(GAMES))
+def test_any_command_is_carried_out_or_changes_nothing(house: str) -> None:
+    rng = random.Random(house)
+    refused_ones = 0
+    for seed in range(scaled(4, 200)):
+        game = Game(GAMES[house], 3, seed=seed)
+        for _ in range(40):
+            if not game.table.playing and (game.table.next_deal() or game.table.must_draw_button()):
+                game.begin()
+            for _ in range(5):
+                command = any_command(game, rng)
+                before = picture(game.table)
+                chips = sum(game.table.stack(seat) for seat in game.table.seats)
+                try:
+                    game.do(command)
+                except (Refused, IllegalAction):
+                    refused_ones += 1
+                    assert picture(game.table) == before, command
+                    assert sum(game.table.stack(seat) for seat in game.table.seats) == chips
+            game.deal()
+            if game.table.playing:
+                one_act(game, rng)
+    assert refused_ones > 100
+
+
+def any_command(game: Game, rng: random.Random) -> Command:
+    """Return a command by anybody, of any content, fitting or not."""
+    name = rng.choice((*NAMES[:4], "nobody"))
+    number = rng.choice((-1, 0, 1, 2, 3, 7, 2000, 10**6))
+    act = rng.choice([act for act in Act if act is not Act.FOLD] if rng.random() < 0.8 else list(Act))
+    cards = tuple(rng.sample(range(52), rng.randint(0, 6)))
+    play = Play(
+        name, game.table.number + rng.choice((0, 0, 0, 1)), game.table.turns + rng.choice((0, 0, 0, -1, 1)), act
+    )
+    return rng.choice(
+        (
+            Sit(name, rng.randint(-1, 9), number),
+            TopUp(name, number),
+            SitIn(name, post=rng.random() < 0.5, every_hand=rng.random() < 0.8),
+            SitOut(rng.choice((name, "nobody"))) if rng.random() < 0.2 else Connected(name),
+            Disconnected(name),
+            play,
+            play._replace(to=number),
+            play._replace(cards=cards),
+            Tick(),
+        )
+    )
