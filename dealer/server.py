@@ -184,7 +184,7 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
     async def GetHistory(  # noqa: D102, N802
         self, identity: Identity, request: table_pb2.GetHistoryRequest
     ) -> table_pb2.GetHistoryResponse:
-        number, text = self._room.history(wire.table_id(request.table), request.hand, identity.player)
+        number, text = self._room.history(wire.table_id(request.table), request.hand, identity.plays_as)
         return table_pb2.GetHistoryResponse(hand=number, json=text)
 
     async def Watch(  # noqa: D102, N802
@@ -193,11 +193,11 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
         try:
             identity = self.caller(context)
             live = self._room.table(wire.table_id(request.table))
-            live.watches(identity.player)
+            live.watches(identity.plays_as)
         except tuple(STATUS) as error:
             await context.abort_with_status(rpc_status.to_status(to_status(error)))
             raise AssertionError("aborting raises") from error
-        view = wire.View(live, identity.player)
+        view = wire.View(live, identity.plays_as)
         try:
             while True:
                 seen = live.version
@@ -210,4 +210,4 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
             return
         finally:
             with contextlib.suppress(StoreFailed):
-                live.watches_no_more(identity.player)
+                live.watches_no_more(identity.plays_as)

@@ -41,6 +41,11 @@ class Identity:
         if not _PLAYER.fullmatch(self.player):
             raise ValueError("player: must be 1..64 characters of A-Z a-z 0-9 . _ -")
 
+    @property
+    def plays_as(self) -> str:
+        """The player whose cards the caller may see: nobody's for an operator, whatever his name."""
+        return self.player if self.role is Role.PLAYER else ""
+
 
 def make_token(key: bytes, identity: Identity, expires_s: int) -> str:
     """Return a token for ``identity`` that holds until ``expires_s``, seconds since 1970."""

@@ -14,6 +14,7 @@ import pytest
 
 from dealer.cashier import rack
 from dealer.rooms import GAMES
+from dealer.tokens import Role
 from dealer.v1 import table_pb2
 from rngsvc.protocol.verify import Outcome, verify
 from tests.dealer.server import world
@@ -222,6 +223,27 @@ def test_a_shuffle_service_that_is_away_for_a_while_delays_the_hand_and_all_see_
 
     with world.shuffle_service() as (process, ready), world.house(tmp_path, ready) as house:
         asyncio.run(story(house, process))
+
+
+def test_an_operator_sees_nobodys_cards_whatever_his_name(house: world.House) -> None:
+    async def story() -> None:
+        players = await world.seated(house, "casino_club", NAMES[:2])
+        await world.play_hands(players, 1)
+        (hand, *_) = await settled(players)
+        async with world.stub(house.address, house.token("ann", Role.OPERATOR)) as room:
+            answer = await room.GetHistory(table_pb2.GetHistoryRequest(table=players[0].table, hand=hand))
+            first = await anext(aiter(room.Watch(table_pb2.WatchRequest(table=players[0].table))))
+        for event in [*json.loads(answer.json)["events"], *(json.loads(each.json) for each in first.events)]:
+            assert event.get("face") != "down" or "item" not in event["cards"][0] or is_shown(event, answer.json)
+
+    asyncio.run(story())
+
+
+def is_shown(event: dict[str, Any], history: str) -> bool:
+    """Say whether the card of a deal was shown at the end."""
+    shown = [each for each in json.loads(history)["events"] if each["event"] == "shown"]
+    (card,) = event["cards"]
+    return any((card["k"], card["p"]) == (each["k"], each["p"]) for event in shown for each in event["cards"])
 
 
 @pytest.mark.rule("P7-6")
