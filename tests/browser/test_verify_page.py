@@ -206,18 +206,39 @@ def test_a_link_shows_the_public_part_of_a_hand(shown: VerifyPage, service: Runn
 
 @pytest.mark.parametrize(("table", "seq"), [("00" * 16, "1"), ("nonsense", "1"), ("00" * 16, "x/../y")])
 def test_a_hand_that_the_log_does_not_have_is_said_to_be_missing(
-    browser: Browser, service: RunningService, table: str, seq: str
+    browser: Browser, service: RunningService, hand: Dealt, table: str, seq: str
 ) -> None:
     page = browser.new_page()  # its console reports the refusal, and may
     shown = VerifyPage(page, f"{service.http}/verify")
+    shown.paste(hand.receipt)
     page.click("summary:has-text('look up')")
     page.fill("#table", table)
     page.fill("#seq", seq)
     page.click("button:text-is('Look up')")
     page.wait_for_selector("#busy:has-text('no such hand'), #busy:has-text('refused')")
-    assert not page.is_visible("#result")
-    assert shown.page.is_visible("#busy")
+    assert not page.is_visible("#result"), "no older verdict stands beside it"
     page.close()
+
+
+def test_where_the_page_itself_fails_nothing_looks_checked(
+    shown: VerifyPage, service: RunningService, hand: Dealt
+) -> None:
+    shown.paste(hand.receipt)
+    shown.page.evaluate(
+        "origin => localStorage.setItem('rs1-log-keys', JSON.stringify({ [origin]: 'x' }))", service.origin
+    )
+    shown.open(f"{service.http}/verify")
+    shown.page.eval_on_selector(
+        "#paste", "(f, text) => { f.value = text; f.dispatchEvent(new Event('input')); }", hand.receipt
+    )
+    shown.page.wait_for_selector("#busy:has-text('Nothing was checked')")
+    assert not shown.page.is_visible("#result")
+    shown.page.evaluate("localStorage.clear()")
+    shown.open(f"{service.http}/verify")
+    shown.paste(hand.receipt)
+    assert shown.page.is_visible("#result")
+    shown.page.fill("#paste", "")
+    assert not shown.page.is_visible("#result")
 
 
 def test_a_file_may_be_chosen_or_dropped(shown: VerifyPage, hand: Dealt, tmp_path: Path) -> None:

@@ -261,12 +261,27 @@ async function loadPolicy() {
 
 let turn = 0;
 
+/** Take away what is shown, so that no older verdict stands beside another document; return the new turn's number. */
+function startOver(said) {
+  turn += 1;
+  the("result").hidden = true;
+  the("busy").textContent = said;
+  the("busy").hidden = !said;
+  return turn;
+}
+
 /** Check a document (text or bytes); what comes from the room itself is `isPublic`, without anybody's cards. */
 async function check(document, { isPublic = false } = {}) {
-  turn += 1;
-  const mine = turn;
+  const mine = startOver("Checking …");
   newest = [document, { isPublic }];
-  the("busy").hidden = false;
+  try {
+    await checkAndShow(document, isPublic, mine);
+  } catch (error) {
+    if (mine === turn) startOver(`This page could not check that file: ${error.message}. Nothing was checked.`);
+  }
+}
+
+async function checkAndShow(document, isPublic, mine) {
   let key = { vkey: null, source: null };
   try {
     key = keyOf(parseDocument(document).receipt.origin);
@@ -509,32 +524,32 @@ function numbers({ purpose, m, values }) {
 // --- Ways in ---
 
 async function lookUp(table, seq) {
-  the("busy").hidden = false;
+  const mine = startOver("Asking the service …");
   let failure;
   try {
     const answer = await fetch(`hands/${encodeURIComponent(table)}/${encodeURIComponent(seq)}`);
-    if (answer.ok) return check(await answer.text(), { isPublic: true });
+    const text = await answer.text();
+    if (mine !== turn) return; // another document came in meanwhile
+    if (answer.ok) {
+      await check(text, { isPublic: true });
+      return;
+    }
     failure = answer.status === 404 ? "This room's log has no such hand." : `The server refused: ${answer.status}.`;
   } catch {
     failure = "The server could not be reached.";
   }
-  the("busy").textContent = failure;
-  return undefined;
+  if (mine === turn) startOver(failure);
 }
 
 function wire() {
   const takeFile = async (file) => check(new Uint8Array(await file.arrayBuffer()));
-  const startOver = () => {
-    the("busy").textContent = "Checking …";
-  };
   the("file").addEventListener("change", ({ target }) => {
-    startOver();
     if (target.files.length) takeFile(target.files[0]);
     target.value = ""; // so that the same file can be chosen again
   });
   the("paste").addEventListener("input", ({ target }) => {
-    startOver();
     if (target.value.trim()) check(target.value);
+    else startOver("");
   });
   for (const kind of ["dragover", "dragleave", "drop"]) {
     document.addEventListener(kind, (event) => {
@@ -543,7 +558,6 @@ function wire() {
     });
   }
   document.addEventListener("drop", ({ dataTransfer }) => {
-    startOver();
     if (dataTransfer.files.length) takeFile(dataTransfer.files[0]);
     else if (dataTransfer.getData("text")) check(dataTransfer.getData("text"));
   });
@@ -551,7 +565,6 @@ function wire() {
   the("give-policy").addEventListener("submit", usePolicy);
   the("link").addEventListener("submit", (event) => {
     event.preventDefault();
-    startOver();
     lookUp(the("table").value.trim(), the("seq").value.trim());
   });
 }
