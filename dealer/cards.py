@@ -23,12 +23,6 @@ def parse(text: str) -> int:
         raise ValueError(f"card: {text!r} is not a rank of {RANKS} followed by a suit of {SUITS}") from None
 
 
-def parse_all(text: str) -> tuple[int, ...]:
-    """Return the cards of a text such as ``"AhKd 7c"``, blanks ignored."""
-    packed = text.replace(" ", "")
-    return tuple(parse(packed[i : i + 2]) for i in range(0, len(packed), 2))
-
-
 def names(cards: Iterable[int]) -> str:
     """Return cards as text, one blank between two."""
     return " ".join(NAMES[card] for card in cards)

@@ -92,10 +92,6 @@ class HighRanking:
         """Return where a class stands in this ranking's order, 0 the lowest."""
         return self._place[category]
 
-    def top_rank(self, value: int) -> int:
-        """Return the rank that comes first in a value: of the straight's top, the quads, the pair, the high card."""
-        return value >> 16 & 15
-
     def _value(self, category: Category, ranks: Iterable[int]) -> int:
         value = self._place[category]
         places = 5

@@ -4,11 +4,17 @@ import random
 from collections.abc import Callable, Sequence
 
 from dealer.actions import Act, Action
-from dealer.cards import of_item, parse_all
+from dealer.cards import of_item, parse
 from dealer.hand import apply, reshuffled, supply
 from dealer.state import Hand, NeedAction, NeedCards, NeedShuffle
 
 Choose = Callable[[Hand, NeedAction], Action]
+
+
+def parse_all(text: str) -> tuple[int, ...]:
+    """Return the cards of a text such as ``"AhKd 7c"``, blanks ignored."""
+    packed = text.replace(" ", "")
+    return tuple(parse(packed[i : i + 2]) for i in range(0, len(packed), 2))
 
 
 class Shoe:

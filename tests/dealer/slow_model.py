@@ -65,6 +65,11 @@ def settle_chips(events: Sequence[object]) -> tuple[list[Pot], dict[int, int], d
             elif isinstance(event, Acted) and event.street == street:
                 paid[event.seat] += event.adds
                 if event.act is Act.FOLD:
+                    # A fold that was kept for a turn that never came: what nobody called of his bet went back before.
+                    over = paid[event.seat] - max(chips for seat, chips in paid.items() if seat != event.seat)
+                    if over > 0:
+                        back[event.seat] += over
+                        paid[event.seat] -= over
                     folded.add(event.seat)
         if street is not None:  # forced money may still be called
             pots, returned = pots_and_return(paid, dead, folded)

@@ -3,13 +3,12 @@
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
 import pytest
 
-from dealer.cards import NAMES, parse_all
+from dealer.cards import NAMES
 from dealer.ranking import (
     Category,
     DeuceToSeven,
@@ -20,7 +19,9 @@ from dealer.ranking import (
     high_ranking,
 )
 from dealer.ranking_batch import NO_LOW, Cards, values
+from dealer.ranking_words import in_words
 from dealer.rooms import GAMES
+from tests.dealer.play import parse_all
 from tests.scale import scaled
 
 ROYAL = SuitedLowStraight.ROYAL_FLUSH
@@ -237,12 +238,28 @@ def test_the_ace_stands_below_the_decks_lowest_rank_only(deck_size: int, cards: 
         assert value < ranking(parse_all(lowest_other))
 
 
-def describe(ranking: HighRanking, cards: Sequence[int]) -> tuple[Category, int]:
-    value = ranking(cards)
-    return ranking.category(value), ranking.top_rank(value)
+@pytest.mark.parametrize(
+    ("cards", "words"),
+    [
+        ("Kc Kd 3h 3s 3c 2d 2h", "a full house, threes over kings"),
+        ("Ac 2d 3h 4s 5c 9d 9h", "a straight, five high"),
+        ("Ac Kc Qc Jc Tc 9d 9h", "a royal flush"),
+        ("6c 6d 6h 6s Tc 9d 9h", "four sixes"),
+        ("6c 6d Kh Ks Tc 9d 2h", "two pair, kings and sixes"),
+        ("6c 6d 6h Ks Tc 9d 2h", "three sixes"),
+        ("2c 6c 9c Kc Jc 9d 2h", "a flush, king high"),
+        ("2c 5c 9c Kc Jd 9d 3h", "a pair of nines"),
+        ("2c 5c 9c Kc Jd Td 3h", "king high"),
+        ("9c Tc Jc Qc Kc Td 3h", "a straight flush, king high"),
+    ],
+)
+def test_a_hand_in_words(cards: str, words: str) -> None:
+    assert in_words(high_ranking(52), parse_all(cards)) == words
 
 
-def test_a_value_tells_its_class_and_first_rank() -> None:
-    ranking = high_ranking(52)
-    assert describe(ranking, parse_all("Kc Kd 3h 3s 3c 2d 2h")) == (Category.FULL_HOUSE, 1)
-    assert describe(ranking, parse_all("Ac 2d 3h 4s 5c 9d 9h")) == (Category.STRAIGHT, 3)
+def test_lows_in_words() -> None:
+    assert in_words(EightOrBetter(), parse_all("8c 7d 5h 4s 2d Tc 2h")) == "low 8-7-5-4-2"
+    assert in_words(EightOrBetter(), parse_all("9c 7d 5h 4s Kd Tc 4h")) == ""
+    assert in_words(Razz(), parse_all("Ac 2d 3h 4s 6c Kd Kh")) == "low 6-4-3-2-A"
+    assert in_words(Razz(), parse_all("Ac Ad Ah 4s 4c Kd Kh")) == "low with a pair"
+    assert in_words(DeuceToSeven(), parse_all("7c 5d 4h 3s 2c")) == "seven high for low"

@@ -10,7 +10,6 @@ from itertools import pairwise, permutations
 import pytest
 
 from dealer.actions import Act, Action, IllegalAction
-from dealer.cards import parse_all
 from dealer.events import CommunityCard, Dealt, Post, Posting, Returned, Won
 from dealer.hand import apply, legal_actions, start, time_out
 from dealer.house_rules import HouseRules, OddChip, OddHalf, Stakes, Structure
@@ -18,7 +17,7 @@ from dealer.pot import Layer, halves, layers, shares
 from dealer.rooms import GAMES, recorded
 from dealer.showdown import settle
 from dealer.state import SHOWDOWN, Hand, NeedAction
-from tests.dealer.play import Shoe, call_down, dealt, offered, play, script, stacked, third_street
+from tests.dealer.play import Shoe, call_down, dealt, offered, parse_all, play, script, stacked, third_street
 from tests.scale import scaled
 
 STUD = recorded.STUD

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from dealer.actions import Act, Action
-from dealer.cards import parse_all
 from dealer.events import Acted, Raked, Reshuffled, Returned, Shown, Voided, Won
 from dealer.hand import apply, start, void
 from dealer.house_rules import (
@@ -24,7 +23,7 @@ from dealer.rooms import GAMES
 from dealer.showdown import settle
 from dealer.state import Hand, NeedAction
 from dealer.stud import board_value
-from tests.dealer.play import Shoe, at_random, call_down, dealt, offered, play, script, third_street
+from tests.dealer.play import Shoe, at_random, call_down, dealt, offered, parse_all, play, script, third_street
 from tests.dealer.test_rules_of_draw import all_draw_five
 from tests.dealer.test_rules_of_stud import CASINO_CLUB, POKER777, STAKES, STUD_HOUSES, Table, acted, table
 from tests.scale import scaled

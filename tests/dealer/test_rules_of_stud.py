@@ -5,14 +5,14 @@ import random
 import pytest
 
 from dealer.actions import Act, IllegalAction
-from dealer.cards import NAMES, parse_all
+from dealer.cards import NAMES
 from dealer.events import Acted, Burned, CommunityCard, Dealt, FoldKept, Mucked, Protected, Reshuffled, Shown, Won
 from dealer.hand import apply, start, time_out
 from dealer.house_rules import HouseRules, Stakes, TimeOut
 from dealer.rooms import GAMES
 from dealer.state import SHOWDOWN, Hand, NeedAction, NeedCards
 from dealer.stud import Face
-from tests.dealer.play import Action, Shoe, call_down, dealt, offered, play, script, third_street
+from tests.dealer.play import Action, Shoe, call_down, dealt, offered, parse_all, play, script, third_street
 
 CASINO_CLUB = GAMES["casino_club"]
 POKER777 = GAMES["poker777"]
