@@ -252,7 +252,8 @@ class Monitor:
                     if entry.last >= placed.index:
                         return [Finding(Check.VERDICT, placed.index, "it covers entries that were not there yet")]
                     entry.verify()
-                    self.outcomes[f"audit {entry.verdict}"] += 1
+                    known = any(entry.signer in (each.terms.auditor or ())[1:] for each in self._tables.values())
+                    self.outcomes[f"audit {entry.verdict}{'' if known else ', by no auditor of a table'}"] += 1
                     if entry.verdict == "fail":
                         return [Finding(Check.VERDICT, placed.index, "an auditor says that the log fails")]
                 case IntegrityEntry():
@@ -347,8 +348,8 @@ class Monitor:
             findings += [Finding(check, placed.index, text, entry.table, seq) for check, text in examined.faults]
         if hand:
             # What was passed over is never closed: it had its finding, and is not waited for.
-            table.hands = {each: hand for each, hand in table.hands.items() if each > seq}
-            table.spoilt = {each for each in table.spoilt if each > seq}
+            table.hands = {higher: each for higher, each in table.hands.items() if higher > seq}
+            table.spoilt = {higher for higher in table.spoilt if higher > seq}
             table.last_closed, table.last_closed_ms = seq, entry.time
         return findings
 

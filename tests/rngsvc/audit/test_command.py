@@ -3,28 +3,34 @@
 import asyncio
 import gc
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.audit import ORIGIN, valid_log
 from rngsvc.audit import LISTED_TABLES
 from rngsvc.commands.exit_codes import ExitCode
+from rngsvc.keys.signing import SigningKey
 from rngsvc.monitor import Monitor
+from rngsvc.protocol.entries import AuditEntry, parse_entry
 from rngsvc.protocol.signed_note import NoteKey
 from tests.rngsvc.audit.books import SEEDS, Book, book_of
 from tests.rngsvc.cli.command_line import rngsvc
-from tests.rngsvc.service.world import World
+from tests.rngsvc.service.world import AUDITOR_SIGNING, World
 from tests.scale import scaled
 
+STRANGER = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(32)))
 
-async def evening(outcomes: dict[int, str], *, started: bool = True) -> Book:
+
+async def evening(outcomes: dict[int, str], *, started: bool = True, reveal: str = "public") -> Book:
     """Tables by number, a letter a hand: p played; aborted: u unused, a promised, s sealed."""
     world = await World().start()
     if started:
         await world.results.start(b"self-tests")
     for number, hands in outcomes.items():
-        play = await world.play(number)
+        play = await world.play(number, reveal=reveal)
         await play.reserve(1, len(hands))
         for seq, what in enumerate(hands, 1):
             if what != "u":
@@ -78,6 +84,31 @@ def test_a_service_that_never_checked_itself_does_not_pass(tmp_path: Path) -> No
     ran = rngsvc("audit", book.write(tmp_path), "--log-key", book.key.vkey, "--json")
     assert ran.code == ExitCode.CHECK_FAILED
     assert [(each["check"], each["index"]) for each in ran.json["findings"]] == [("integrity", 0)]
+
+
+@pytest.mark.parametrize(
+    ("signer", "verdict", "outcome", "findings"),
+    [
+        (AUDITOR_SIGNING, "pass", "audit pass", []),
+        (AUDITOR_SIGNING, "undecided", "audit undecided", []),
+        (AUDITOR_SIGNING, "fail", "audit fail", ["verdict"]),
+        (STRANGER, "pass", "audit pass, by no auditor of a table", []),
+        (STRANGER, "fail", "audit fail, by no auditor of a table", ["verdict"]),
+    ],
+)
+def test_an_auditors_verdict_is_told_with_who_he_is(
+    signer: SigningKey, verdict: str, outcome: str, findings: list[str], tmp_path: Path
+) -> None:
+    book = asyncio.run(evening({1: "p"}, reveal="escrow"))
+    time = parse_entry(book.entries_raw[-1]).time
+    last = len(book.entries_raw) - 1
+    entry = AuditEntry(
+        time=time, first=0, last=last, result=bytes(32), verdict=verdict, signer=signer.public_key, sig=bytes(64)
+    )
+    book.entries_raw.append(replace(entry, sig=signer.sign(entry.signed_bytes())).encode())
+    ran = rngsvc("audit", book.write(tmp_path), "--log-key", book.key.vkey, "--json")
+    assert ran.json["outcomes"][outcome] == 1
+    assert [each["check"] for each in ran.json["findings"]] == findings
 
 
 @pytest.mark.parametrize("option", ["--abort-rate", "--abort-significance"])
