@@ -104,6 +104,7 @@ class Batch:
 class _Queued(Generic[T]):
     step: Callable[[Batch], T]
     random_bytes: int
+    weight: int
     answer: "asyncio.Future[T]"
     since: float
     result: T | None = None
@@ -124,7 +125,7 @@ class BatchReport:
 
 @dataclass(slots=True)
 class Limits:
-    """Bounds of the queue: steps that may wait, steps in one batch."""
+    """Bounds of the queue: steps that may wait, and what all steps of a batch may weigh together (one at least)."""
 
     queue: int = 4096
     batch: int = 1024
@@ -167,10 +168,11 @@ class Sequencer:
         """Return the time that a batch would have now: never before the log's last."""
         return max(self.clock.now_ms(), self.log.head.time if self.log.head else 0)
 
-    async def submit(self, step: Callable[[Batch], T], *, random_bytes: int = 0) -> T:
+    async def submit(self, step: Callable[[Batch], T], *, random_bytes: int = 0, weight: int = 1) -> T:
         """Run ``step`` in the next batch and return its result once the batch is durable.
 
-        ``random_bytes`` is how much the step will take from `Batch.random`. A caller that is cancelled while his step
+        ``random_bytes`` is how much the step will take from `Batch.random`, ``weight`` how many hands it is about:
+        nothing else runs while a batch is made, so its weight is bounded. A caller that is cancelled while his step
         waits has it dropped; once it runs it is committed whether or not he still waits. Raises what the step raises,
         Overloaded, TryAgain (certainly nothing stored) or SigningStopped.
         """
@@ -183,7 +185,7 @@ class Sequencer:
         if len(self._queue) >= self.limits.queue:
             raise Overloaded(Reason.OVERLOADED, f"{self.limits.queue} requests are waiting already")
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        queued = _Queued(step, random_bytes, answer, time.monotonic())
+        queued = _Queued(step, random_bytes, weight, answer, time.monotonic())
         self._queue.append(queued)
         self._wake.set()
         return await answer
@@ -215,9 +217,7 @@ class Sequencer:
                 await self._wake.wait()
                 continue
             await self._settle()
-            taken = [self._queue.popleft() for _ in range(min(len(self._queue), self.limits.batch))]
-            # Who left while he waited gets nothing sealed.
-            steps = [queued for queued in taken if not queued.answer.done()]
+            steps = self._taken()
             if steps:
                 try:
                     await self._run_batch(steps)
@@ -226,6 +226,17 @@ class Sequencer:
                     self.stop(why)
                     for queued in steps:
                         _fail(queued, SigningStopped(why))
+
+    def _taken(self) -> "list[_Queued[Any]]":
+        """Take the steps of the next batch from the queue. Who left while he waited gets nothing sealed."""
+        steps: list[_Queued[Any]] = []
+        weight = 0
+        while self._queue and (not steps or weight + self._queue[0].weight <= self.limits.batch):
+            queued = self._queue.popleft()
+            if not queued.answer.done():
+                steps.append(queued)
+                weight += queued.weight
+        return steps
 
     async def _settle(self) -> None:
         """Let calls that have arrived already come into this batch: wait for event loop passes, never for a time."""

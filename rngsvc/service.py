@@ -617,7 +617,7 @@ class Service:
         def run(batch: Batch) -> "list[_Staged[Answer] | Answer | _SaidBefore | ServiceError]":
             return [self._run(caller, request, step, batch) for request in requests]
 
-        results = await self.sequencer.submit(run, random_bytes=random_bytes)
+        results = await self.sequencer.submit(run, random_bytes=random_bytes, weight=len(requests))
         head = self.log.head
         assert head, "a log with tables has entries"
         answers: list[Answer | ServiceError] = []

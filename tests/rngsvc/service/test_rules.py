@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from rngsvc.calls import RegisterTable
+from rngsvc.calls import RegisterTable, ReserveHands
 from rngsvc.errors import Reason, Refused
 from rngsvc.hand import State
 from rngsvc.protocol.entries import (
@@ -20,6 +21,7 @@ from rngsvc.protocol.entries import (
     parse_entry,
 )
 from rngsvc.protocol.escrow import escrow_info, open_seed
+from rngsvc.sequencer import Limits
 from tests.rngsvc.service.world import (
     AUDITOR,
     AUDITOR_KEYS,
@@ -578,6 +580,21 @@ async def test_many_tables_expire_in_one_sweep(world: World) -> None:
     assert await expire(world) == 300
     assert world.guard
     assert len(world.guard.seen) - before == 2, "as many batches as need be, not one a hand"
+
+
+async def test_calls_for_many_hands_fill_a_batch_by_their_hands(world: World) -> None:
+    """Nothing else runs while a batch is made; so 64 calls of 256 hands are many batches, and one call is never cut."""
+    world.limits = Limits(batch=4)
+    await world.restart()
+    tables = [(await world.play(number)).table for number in range(13)]
+    assert world.guard
+    before = len(world.guard.seen)
+    calls = [tables[0:2], tables[2:4], tables[4:6], tables[6:13]]
+    await asyncio.gather(
+        *(world.service.reserve(CASINO, [ReserveHands(table, 1, 1) for table in some]) for some in calls)
+    )
+    sizes = [int(note.split(b"\n")[1]) for note in world.guard.seen[before - 1 :]]
+    assert [after - earlier for earlier, after in pairwise(sizes)] == [4, 2, 7]
 
 
 # --- Step 9: draws ---
