@@ -226,17 +226,7 @@ def moments(probabilities: Probabilities) -> tuple[float, float]:
     return mean, float((values - mean) ** 2 @ probabilities)
 
 
-# --- Draws from a range ---
-
-
-@cache
-def stirling_second(n: int, k: int) -> int:
-    """Return the number of ways to part n things into k non-empty classes."""
-    if n == k:
-        return 1
-    if k == 0 or k > n:
-        return 0
-    return k * stirling_second(n - 1, k) + stirling_second(n - 1, k - 1)
+# --- Cutting a distribution into stretches of about equal probability ---
 
 
 def quantile_edges(cumulative: NDArray[np.float64], bins: int) -> NDArray[np.int64]:

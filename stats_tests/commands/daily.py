@@ -14,7 +14,7 @@ from stats_tests.catalogue import Kind
 from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage, exit_code_of
 from stats_tests.commands.options import FILE, NEW_FILE
 from stats_tests.commands.output import json_option, print_json, progress_bar
-from stats_tests.commands.run import write_report
+from stats_tests.commands.reporting import write_report
 from stats_tests.commands.sampling import live_source
 from stats_tests.commands.service import connection_options, service_failures_as_exit_codes
 from stats_tests.evidence import evidence_for

@@ -8,32 +8,17 @@ import click
 
 from stats_tests import ledger
 from stats_tests.battery import ESCALATION_FACTOR
-from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage, exit_code_of
-from stats_tests.commands.options import FILE, NEW_FILE
-from stats_tests.commands.output import json_option, print_json, print_table, progress_bar, result_table
+from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage
+from stats_tests.commands.options import NEW_FILE
+from stats_tests.commands.output import json_option, progress_bar
+from stats_tests.commands.reporting import REPORT_OPTIONS, Reporting, report_options
 from stats_tests.commands.sampling import Asked, asked_for, plan_options, source_options
 from stats_tests.commands.service import connection_options, service_failures_as_exit_codes
-from stats_tests.evidence import evidence_for
 from stats_tests.manifest import code_hash
 from stats_tests.p_values import Verdict
-from stats_tests.report.document import Campaign, campaign, document, encode, overall_verdict, result_rows
-from stats_tests.report.signature import load_key, sign_report
+from stats_tests.report.document import Campaign, campaign, overall_verdict
 from stats_tests.runner import default_workers, run_plan
 from stats_tests.tally import Tally
-
-
-def report_options(command: Any) -> Any:
-    """Add the options of commands that write a report."""
-    for option in (
-        click.option("--time", "time", default="", metavar="TEXT", help="Time to put into the report; none is taken."),
-        click.option("--ledger", "ledger_path", type=NEW_FILE, help="File of attempts."),
-        click.option("--evidence", "evidence_path", type=FILE, help="What selftest wrote for this code."),
-        click.option("--key-name", default="auditor", show_default=True, help="The name that signs."),
-        click.option("--key", "key_path", type=FILE, help="Ed25519 private key (PEM) to sign the report with."),
-        click.option("--report", "report_path", type=NEW_FILE, help="JSON to write."),
-    ):
-        command = option(command)
-    return command
 
 
 @click.command()
@@ -49,33 +34,21 @@ def command(
     workers: int | None,
     scheduler: str | None,
     state_path: Path | None,
-    report_path: Path | None,
-    key_path: Path | None,
-    key_name: str,
-    evidence_path: Path | None,
-    ledger_path: Path | None,
-    time: str,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Test a sample. The plan is printed before any data are read; there is one verdict for all tests together."""
     with bad_input_as_usage(), service_failures_as_exit_codes():
+        reports = {name: options.pop(name) for name in REPORT_OPTIONS}
         asked = asked_for(**options)
-        auditor = load_key(key_path, key_name) if key_path else None
-        evidence = evidence_for(asked.plan.battery, evidence_path)
+        reporting = Reporting.asked(asked.plan.battery, **reports)
         print_plan(asked)
-        attempts = Attempts(ledger_path, asked, time)
+        attempts = Attempts(reporting.ledger_path, asked, reporting.time)
         campaigns = _campaigns(asked, workers or default_workers(), scheduler, attempts, quiet=as_json)
         if state_path is not None:
             write_state(campaigns[0].tally, state_path)
-        verdict = overall_verdict(campaigns, renewable=asked.source.renewable)
-        report = document(asked.plan, campaigns, verdict, time=time, evidence=evidence, ledger=attempts.lines())
-        raw = encode(report)
-        note = sign_report(report, raw, auditor) if auditor else None
-        if report_path is not None:
-            write_report(report_path, raw, note)
-    show(campaigns, verdict, as_json=as_json, signed=note is not None)
-    raise SystemExit(exit_code_of(verdict))
+        renewable = asked.source.renewable
+        reporting.conclude(campaigns, renewable=renewable, ledger=attempts.lines(), as_json=as_json)
 
 
 class Attempts:
@@ -158,48 +131,3 @@ def write_state(tally: Tally, path: Path) -> None:
     with part.open("wb") as file:
         tally.write(file)
     part.replace(path)
-
-
-def write_report(path: Path, raw: bytes, note: str | None) -> None:
-    """Write the report, and its signature beside it as PATH.note."""
-    path.write_bytes(raw)
-    if note is not None:
-        path.with_name(f"{path.name}.note").write_text(note, encoding="utf-8")
-
-
-def show(campaigns: list[Campaign], verdict: Verdict, *, as_json: bool, signed: bool) -> None:
-    """Print results and verdict."""
-    decided = [result_rows(one.results, one.decision) for one in campaigns]
-    if as_json:
-        print_json(
-            {
-                "verdict": str(verdict),
-                "signed": signed,
-                "battery": str(campaigns[0].tally.plan.battery),
-                "mode": str(campaigns[0].tally.plan.setting.mode),
-                "campaigns": [
-                    {
-                        "items": one.tally.items,
-                        "verdict": str(one.decision.verdict),
-                        "failed": list(one.decision.failed),
-                        "failed_second_reading": list(one.decision.failed_second_reading),
-                        "too_good": list(one.decision.too_good),
-                        "results": rows,
-                    }
-                    for one, rows in zip(campaigns, decided, strict=True)
-                ],
-                "results": decided[-1],
-            }
-        )
-        return
-    for one, rows in zip(campaigns, decided, strict=True):
-        print_table(result_table(rows))
-        decision = one.decision
-        click.echo(f"{one.tally.items} items, {len(decision.adjusted)} primary results: {decision.verdict}")
-        for test in decision.failed:
-            click.echo(f"  below 0.01 after adjustment: {test}")
-        for test in decision.too_good:
-            click.echo(f"  too good to be chance: {test}")
-        if one.tally.items < one.tally.plan.least:
-            click.echo(f"  too little data: the battery needs {one.tally.plan.least} items")
-    click.echo(f"verdict: {verdict}{'' if signed else ' (UNSIGNED)'}")

@@ -1,9 +1,13 @@
 """Small views of decks that several tests need. A deck is a row: the card at position 0 is dealt first."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from stats_tests.catalogue import Setting
+from stats_tests.windows import Statistic, WindowCounts
 
 Decks = NDArray[Any]
 
@@ -18,6 +22,16 @@ def by_position(decks: Decks) -> Decks:
 def tally_type(most: int) -> type[np.unsignedinteger[Any]]:
     """Return the narrowest type that counts up to `most`: narrow counts are several times as fast."""
     return np.uint8 if most <= 255 else np.uint16
+
+
+def on_decks(statistic: Callable[[str, int], Statistic], test: str) -> Callable[[Setting, int], WindowCounts]:
+    """Return the factory of accumulators for a statistic of decks, made by the test's id and the deck's size."""
+
+    def make(setting: Setting, start: int) -> WindowCounts:
+        n = setting.size
+        return WindowCounts(statistic(test, n), start, tally_type(n - 1), width=n)
+
+    return make
 
 
 def single_deck(n: int) -> int | None:

@@ -5,17 +5,17 @@ straight is a matter of the test, not of a room: any fixed classification of the
 """
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stats_tests.catalogue import Entry, Kind, Setting
+from stats_tests.catalogue import Entry, Kind
 from stats_tests.nulls import judge_categories
 from stats_tests.result import Result
-from stats_tests.shuffles.deck import SUITS, Decks, suits_and_ranks, tally_type
-from stats_tests.windows import Counts, Statistic, WindowCounts
+from stats_tests.shuffles.deck import SUITS, Decks, on_decks, suits_and_ranks
+from stats_tests.windows import Counts, Statistic
 
 CATEGORIES: Final = (
     "royal flush",
@@ -85,7 +85,7 @@ def classify(hands: Decks, n: int) -> NDArray[np.int64]:
     )  # fmt: skip
 
 
-def _hands(test: str, n: int, k: int) -> Statistic:
+def _hands(k: int, test: str, n: int) -> Statistic:
     frequencies = np.array(FREQUENCIES[n, k], dtype=np.float64)
     probabilities = frequencies / frequencies.sum()
 
@@ -101,10 +101,6 @@ def _hands(test: str, n: int, k: int) -> Statistic:
 def _entry(k: int) -> Entry:
     entry_id = f"shuffles.hands-of-{k}"
 
-    def make(setting: Setting, start: int) -> WindowCounts:
-        n = setting.size
-        return WindowCounts(_hands(entry_id, n, k), start, tally_type(n - 1), width=n)
-
     return Entry(
         id=entry_id,
         title=f"Poker categories of the first {k} cards",
@@ -113,7 +109,7 @@ def _entry(k: int) -> Entry:
         null="chi-square against the exact frequencies; rare categories are joined",
         source="enumeration of all hands",
         minimal=lambda _setting: 10_000,
-        make=make,
+        make=on_decks(partial(_hands, k), entry_id),
         parameters={"cards": k},
         objection=lambda setting: None if (setting.size, k) in FREQUENCIES else "hands are of decks of 52, 36 or 32",
     )

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stats_tests import nulls
-from stats_tests.catalogue import Entry, Kind, Setting
+from stats_tests.catalogue import Entry, Kind
 from stats_tests.nulls import Probabilities, judge_categories, log_chi_square_lower, log_chi_square_tail
 from stats_tests.result import Result
-from stats_tests.shuffles.deck import Decks, by_position, tally_type
-from stats_tests.windows import Counts, Statistic, WindowCounts
+from stats_tests.shuffles.deck import Decks, by_position, on_decks, tally_type
+from stats_tests.windows import Counts, Statistic
 
 BINS: Final = 32
 LARGEST_TABULATED: Final = 52
@@ -206,10 +206,6 @@ def _entry(
 ) -> Entry:
     entry_id = f"shuffles.{name}"
 
-    def make(setting: Setting, start: int) -> WindowCounts:
-        n = setting.size
-        return WindowCounts(statistic(entry_id, n), start, tally_type(n - 1), width=n)
-
     return Entry(
         id=entry_id,
         title=title,
@@ -218,7 +214,7 @@ def _entry(
         null=null,
         source=source,
         minimal=lambda _setting: 1000,
-        make=make,
+        make=on_decks(statistic, entry_id),
         objection=lambda setting: None if setting.size >= least else f"needs at least {least} cards",
     )
 

@@ -5,11 +5,11 @@ from typing import Final
 
 import numpy as np
 
-from stats_tests.catalogue import Entry, Kind, Setting
+from stats_tests.catalogue import Entry, Kind
 from stats_tests.nulls import SMALLEST_EXPECTATION, log_chi_square_lower, log_chi_square_tail, log_smallest_of
 from stats_tests.result import Result, not_applicable
-from stats_tests.shuffles.deck import Decks, tally_type
-from stats_tests.windows import Counts, Statistic, WindowCounts
+from stats_tests.shuffles.deck import Decks, on_decks
+from stats_tests.windows import Counts, Statistic
 
 LARGEST_FOR_MANY_PAIRS: Final = 128
 
@@ -114,16 +114,6 @@ def _judge_tables(test: str, tables: Counts, decks: int, pairs: tuple[tuple[int,
     )
 
 
-def _make_adjacency(setting: Setting, start: int) -> WindowCounts:
-    n = setting.size
-    return WindowCounts(_adjacency("shuffles.adjacency", n), start, tally_type(n - 1), width=n)
-
-
-def _make_position_pairs(setting: Setting, start: int) -> WindowCounts:
-    n = setting.size
-    return WindowCounts(_position_pairs("shuffles.position-pairs", n), start, tally_type(n - 1), width=n)
-
-
 ENTRIES: Final = (
     Entry(
         id="shuffles.adjacency",
@@ -133,7 +123,7 @@ ENTRIES: Final = (
         null="weighted sum of chi-squares, exact weights, approximated by a scaled chi-square (Satterthwaite)",
         source="eigenvalues of the covariance, confirmed by enumeration of small decks",
         minimal=lambda setting: math.ceil(SMALLEST_EXPECTATION * setting.size),
-        make=_make_adjacency,
+        make=on_decks(_adjacency, "shuffles.adjacency"),
         objection=lambda setting: None if setting.size >= 4 else "needs at least four cards",
     ),
     Entry(
@@ -144,7 +134,7 @@ ENTRIES: Final = (
         null="chi-square with n(n-1)-1 degrees of freedom for each registered pair, smallest P-value",
         source="multinomial: one pair of each deck",
         minimal=lambda setting: math.ceil(SMALLEST_EXPECTATION * setting.size * (setting.size - 1)),
-        make=_make_position_pairs,
+        make=on_decks(_position_pairs, "shuffles.position-pairs"),
         parameters={"largest_deck_for_many_pairs": LARGEST_FOR_MANY_PAIRS},
     ),
 )

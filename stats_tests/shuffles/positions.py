@@ -14,13 +14,21 @@ from stats_tests.nulls import (
     log_smallest_of,
 )
 from stats_tests.result import Result, not_applicable
-from stats_tests.shuffles.deck import SUITS, Decks, single_deck, suits_and_ranks, tally_type
-from stats_tests.windows import Counts, Statistic, WindowCounts
+from stats_tests.shuffles.deck import SUITS, Decks, on_decks, single_deck, suits_and_ranks
+from stats_tests.windows import Counts, Statistic
 
 SUBSEQUENCE_STEP: Final = 7
 
 
-def _table(n: int, test: str, *, with_parts: bool, step: int = 1) -> Statistic:
+def _every_deck(test: str, n: int) -> Statistic:
+    return _table(test, n, with_parts=True, step=1)
+
+
+def _every_seventh_deck(test: str, n: int) -> Statistic:
+    return _table(test, n, with_parts=False, step=SUBSEQUENCE_STEP)
+
+
+def _table(test: str, n: int, *, with_parts: bool, step: int) -> Statistic:
     offsets = np.arange(n, dtype=np.int64) * n
 
     def observe(decks: Decks) -> Counts:
@@ -107,18 +115,6 @@ def _judge_each_position(test: str, table: Counts, classes: Counts, decks: int) 
     )
 
 
-def _make(setting: Setting, start: int) -> WindowCounts:
-    n = setting.size
-    statistic = _table(n, "shuffles.position-card", with_parts=True)
-    return WindowCounts(statistic, start, tally_type(n - 1), width=n)
-
-
-def _make_subsequence(setting: Setting, start: int) -> WindowCounts:
-    n = setting.size
-    statistic = _table(n, "shuffles.subsequences", with_parts=False, step=SUBSEQUENCE_STEP)
-    return WindowCounts(statistic, start, tally_type(n - 1), width=n)
-
-
 def _five_in_each_cell(setting: Setting) -> int:
     return math.ceil(SMALLEST_EXPECTATION * setting.size)
 
@@ -132,7 +128,7 @@ ENTRIES: Final = (
         null="chi-square with (n-1)^2 degrees of freedom, corrected for fixed row sums; exact moments for the sums",
         source="covariance of a random permutation matrix; Diaconis and Graham (1977) for the footrule",
         minimal=_five_in_each_cell,
-        make=_make,
+        make=on_decks(_every_deck, "shuffles.position-card"),
         parameters={"suits": SUITS},
     ),
     Entry(
@@ -143,7 +139,7 @@ ENTRIES: Final = (
         null="chi-square with (n-1)^2 degrees of freedom, corrected for fixed row sums",
         source="covariance of a random permutation matrix",
         minimal=lambda setting: SUBSEQUENCE_STEP * _five_in_each_cell(setting),
-        make=_make_subsequence,
+        make=on_decks(_every_seventh_deck, "shuffles.subsequences"),
         parameters={"step": SUBSEQUENCE_STEP},
     ),
 )

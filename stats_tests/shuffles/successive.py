@@ -10,11 +10,11 @@ import numpy as np
 from scipy import special
 
 from stats_tests import nulls
-from stats_tests.catalogue import Entry, Kind, Setting
+from stats_tests.catalogue import Entry, Kind
 from stats_tests.nulls import Probabilities, judge_categories
 from stats_tests.result import Result
-from stats_tests.shuffles.deck import Decks, by_position, tally_type
-from stats_tests.windows import Counts, Statistic, WindowCounts
+from stats_tests.shuffles.deck import Decks, by_position, on_decks, tally_type
+from stats_tests.windows import Counts, Statistic
 
 LAGS: Final = 5
 
@@ -82,16 +82,6 @@ def _overlaps(test: str, n: int) -> Statistic:
     return Statistic(cells=sum(k + 1 for k in sizes), observe=observe, judge=judge, span=2)
 
 
-def _make_agreement(setting: Setting, start: int) -> WindowCounts:
-    n = setting.size
-    return WindowCounts(_agreement("shuffles.deck-to-deck", n), start, tally_type(n - 1), width=n)
-
-
-def _make_overlaps(setting: Setting, start: int) -> WindowCounts:
-    n = setting.size
-    return WindowCounts(_overlaps("shuffles.overlaps", n), start, tally_type(n - 1), width=n)
-
-
 ENTRIES: Final = (
     Entry(
         id="shuffles.deck-to-deck",
@@ -101,7 +91,7 @@ ENTRIES: Final = (
         null="chi-square against the exact distribution of fixed points",
         source="derangement numbers; the steps between decks are independent",
         minimal=lambda _setting: 1000,
-        make=_make_agreement,
+        make=on_decks(_agreement, "shuffles.deck-to-deck"),
         parameters={"lags": LAGS},
     ),
     Entry(
@@ -112,6 +102,6 @@ ENTRIES: Final = (
         null="chi-square against the hypergeometric distribution",
         source="hypergeometric probabilities",
         minimal=lambda _setting: 1000,
-        make=_make_overlaps,
+        make=on_decks(_overlaps, "shuffles.overlaps"),
     ),
 )

@@ -1,12 +1,16 @@
 """Tests of numbers, on the cards that lie on top of successive decks: independent and uniform on 0..n-1."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
-from stats_tests.catalogue import Entry, Kind, Setting
+import numpy as np
+
+from stats_tests.catalogue import Entry, Kind
 from stats_tests.numbers import TESTS
 from stats_tests.numbers.number_test import NumberTest
-from stats_tests.shuffles.deck import Decks, tally_type
-from stats_tests.windows import Counts, Statistic, WindowCounts
+from stats_tests.shuffles.deck import Decks, on_decks
+from stats_tests.windows import Counts, Statistic
 
 NAMES: Final = (
     "gaps",
@@ -20,20 +24,17 @@ NAMES: Final = (
 )
 
 
-def _of_top_cards(numbers: Statistic) -> Statistic:
-    def observe(decks: Decks) -> Counts:
-        return numbers.observe(decks[:, 0].astype("uint64"))
+def _of_top_cards(number_test: NumberTest, test: str, n: int) -> Statistic:
+    numbers = number_test.statistic(test, n)
 
-    return Statistic(cells=numbers.cells, observe=observe, judge=numbers.judge, span=numbers.span, step=numbers.step)
+    def observe(decks: Decks) -> Counts:
+        return numbers.observe(decks[:, 0].astype(np.uint64))
+
+    return replace(numbers, observe=observe)
 
 
 def _entry(test: NumberTest) -> Entry:
     entry_id = f"shuffles.top-card-{test.name}"
-
-    def make(setting: Setting, start: int) -> WindowCounts:
-        n = setting.size
-        statistic = _of_top_cards(test.statistic(entry_id, n))
-        return WindowCounts(statistic, start, tally_type(n - 1), width=n)
 
     return Entry(
         id=entry_id,
@@ -43,7 +44,7 @@ def _entry(test: NumberTest) -> Entry:
         null=test.null,
         source=test.source,
         minimal=lambda setting: test.minimal(setting.size),
-        make=make,
+        make=on_decks(partial(_of_top_cards, test), entry_id),
         parameters=test.parameters,
         objection=lambda setting: test.objection(setting.size),
     )
