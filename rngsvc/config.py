@@ -246,7 +246,9 @@ class Settings(BaseModel):
     queue_limit: int = Field(
         4096, ge=1, le=1_000_000, description="Requests that may wait; more are RESOURCE_EXHAUSTED."
     )
-    batch_limit: int = Field(1024, ge=1, le=65_536, description="Requests that share one commit at most.")
+    batch_limit: int = Field(
+        1024, ge=1, le=65_536, description="Hands whose calls share one commit at most; a single call may have more."
+    )
     max_message_bytes: int = Field(4_194_304, ge=65_536, le=33_554_432, description="Size of a gRPC message at most.")
     default_deadline_s: float = Field(
         10.0, ge=0.1, le=600, description="Deadline of a call whose caller did not set one."

@@ -125,7 +125,7 @@ class BatchReport:
 
 @dataclass(slots=True)
 class Limits:
-    """Bounds of the queue: steps that may wait, and what all steps of a batch may weigh together (one at least)."""
+    """How many steps may wait, and what those of one batch weigh together, unless it is a single one."""
 
     queue: int = 4096
     batch: int = 1024
