@@ -38,7 +38,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObservedRoom]:
     if shutil.which("prometheus") is None:
         pytest.skip("prometheus is not installed")
     with observed_room(tmp_path_factory.mktemp("room")) as room:
-        asyncio.run(play(room, seconds=scaled(12, 60), tables=5))
+        asyncio.run(play(room, seconds=scaled(8, 60), tables=5))
         yield room
 
 

@@ -6,11 +6,15 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import dealer.config
 from rngsvc.config import SETTINGS, load
@@ -18,7 +22,9 @@ from rngsvc.config import SETTINGS, load
 ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "deploy"
 BIN = Path(sys.executable).parent
-SHARD = DEPLOY / "kubernetes" / "shard-main"
+KUBERNETES = DEPLOY / "kubernetes"
+SHARD = KUBERNETES / "shard-main"
+BATTERY = KUBERNETES / "daily-battery"
 UNITS = DEPLOY / "systemd"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 INSTALLED = "/opt/sealed-shoe/bin/"
@@ -77,14 +83,32 @@ def test_the_image_is_built_from_files_that_are_there_and_runs_as_nobody_special
     assert users[-1] == COMPOSE["services"]["rngsvc"]["user"] == "10001:10001"
 
 
-def test_asyncpg_is_found_with_its_hashes_by_the_containerfiles_own_command(tmp_path: Path) -> None:
-    (command,) = re.findall(r"awk .* > postgres\.lock", (DEPLOY / "Containerfile").read_text())
+def needed_for(dependencies: list[str]) -> set[str]:
+    """Return the names of what is installed with ``dependencies``, all that they need included."""
+    names: set[str] = set()
+    waiting = list(dependencies)
+    while waiting:
+        requirement = Requirement(waiting.pop())
+        name = canonicalize_name(requirement.name)
+        if name not in names and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+            names.add(name)
+            waiting += requires(name) or []
+    return names
+
+
+@pytest.mark.parametrize("extra", ["postgres", "stats"])
+def test_the_image_installs_an_extra_with_all_that_it_needs_by_hash(extra: str, tmp_path: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    need = needed_for(project["optional-dependencies"][extra]) - needed_for(project["dependencies"])
+    containerfile = (DEPLOY / "Containerfile").read_text().replace("\\\n", " ")
     shutil.copy(ROOT / "requirements-dev.lock", tmp_path)
-    subprocess.run(["sh", "-euc", command], check=True, cwd=tmp_path, timeout=10)
-    lock = (tmp_path / "postgres.lock").read_text()
-    assert lock.startswith("asyncpg==")
-    assert lock.count("--hash=sha256:") > 10
-    assert len(re.findall(r"^\S+==", lock, re.MULTILINE)) == 1
+    locks = []
+    for command in re.findall(r"awk .*?> extra\.lock", containerfile):
+        subprocess.run(["sh", "-euc", command], check=True, cwd=tmp_path, timeout=10)
+        locks.append((tmp_path / "extra.lock").read_text())
+    lock = locks[["postgres", "stats"].index(extra)]
+    assert set(re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)) == need
+    assert lock.count("--hash=sha256:") > len(need)
 
 
 @pytest.mark.parametrize(
@@ -118,27 +142,31 @@ def test_compose_mounts_files_that_are_there_and_its_settings_make_a_configurati
 # --- Kubernetes ---
 
 
-def committed() -> str:
+def committed(*folders: Path) -> str:
     """Return all objects as they are committed, without kustomize's doing."""
-    folder = DEPLOY / "kubernetes"
-    files = [file for file in sorted(folder.rglob("*.yaml")) if file.name != "kustomization.yaml"]
+    files = [file for folder in folders for file in sorted(folder.glob("*.yaml")) if file.name != "kustomization.yaml"]
     return "\n---\n".join(file.read_text() for file in files)
 
 
-def test_kustomize_makes_all_objects_of_a_log_in_its_namespace() -> None:
-    done = ran(tool("kubectl", "the Kubernetes client, for kubectl kustomize"), "kustomize", SHARD)
+@pytest.mark.parametrize("folders", [(SHARD, KUBERNETES / "base"), (BATTERY,)], ids=["a log", "the battery"])
+def test_kustomize_puts_all_objects_into_the_namespace(folders: tuple[Path, ...]) -> None:
+    done = ran(tool("kubectl", "the Kubernetes client, for kubectl kustomize"), "kustomize", folders[0])
     assert done.returncode == 0, done.stderr
-    objects = {each["kind"]: each for each in yaml.safe_load_all(done.stdout)}
-    assert set(objects) == {each["kind"] for each in yaml.safe_load_all(committed())} | {"ConfigMap"}
-    for kind, each in objects.items():
-        assert kind == "Namespace" or each["metadata"]["namespace"] == objects["Namespace"]["metadata"]["name"]
-    pod = objects["StatefulSet"]["spec"]["template"]["spec"]
-    (mounted,) = (volume["configMap"]["name"] for volume in pod["volumes"] if "configMap" in volume)
-    assert mounted == objects["ConfigMap"]["metadata"]["name"]
-    assert objects["ConfigMap"]["data"] == {"rngsvc.toml": (SHARD / "rngsvc.toml").read_text()}
-    assert {each["image"] for each in pod["containers"] + pod["initContainers"]} == {
-        COMPOSE["services"]["rngsvc"]["image"]
-    }
+    objects = list(yaml.safe_load_all(done.stdout))
+    kinds = sorted(each["kind"] for each in objects)
+    assert kinds == sorted(["ConfigMap", *(each["kind"] for each in yaml.safe_load_all(committed(*folders)))])
+    (namespace,) = (each["metadata"]["name"] for each in objects if each["kind"] == "Namespace")
+    (configuration,) = (each["metadata"]["name"] for each in objects if each["kind"] == "ConfigMap")
+    for each in objects:
+        assert each["kind"] == "Namespace" or each["metadata"]["namespace"] == namespace
+    assert len(re.findall(rf"name: {configuration}$", done.stdout, re.MULTILINE)) == 2, "made once, used once"
+    images = set(re.findall(r"image: (\S+)", done.stdout))
+    assert images <= {COMPOSE["services"]["rngsvc"]["image"], "sealed-shoe-battery:0.1.0"}
+
+
+def test_the_logs_configuration_is_mounted_as_it_stands() -> None:
+    made = yaml.safe_load((SHARD / "kustomization.yaml").read_text())["configMapGenerator"]
+    assert made == [{"name": "rngsvc", "files": ["rngsvc.toml"]}]
 
 
 @pytest.mark.parametrize(
@@ -148,12 +176,13 @@ def test_kustomize_makes_all_objects_of_a_log_in_its_namespace() -> None:
         ("replicas: 2", "replicas: two", False),
         ("readinessProbe:", "readynessProbe:", False),
         ("minAvailable: 1", "minAvailible: 1", False),
+        ("concurrencyPolicy:", "concurencyPolicy:", False),
     ],
-    ids=["as it is", "wrong type", "unknown key in a pod", "unknown key in the budget"],
+    ids=["as it is", "wrong type", "unknown key in a pod", "unknown key in the budget", "unknown key in the timer"],
 )
 def test_kubernetes_knows_every_key(right: str, wrong: str, accepted: bool, tmp_path: Path) -> None:
     checker = tool("kubernetes-validate", "pip install kubernetes-validate")
-    text = committed()
+    text = committed(SHARD, KUBERNETES / "base", BATTERY)
     assert right in text
     file = tmp_path / "rendered.yaml"
     file.write_text(text.replace(right, wrong))
@@ -163,7 +192,10 @@ def test_kubernetes_knows_every_key(right: str, wrong: str, accepted: bool, tmp_
 
 def test_what_the_pod_names_is_there() -> None:
     """Schemas cannot see this: volumes, ports, labels and files that belong together."""
-    objects = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(committed())}
+    objects = {
+        (each["kind"], each["metadata"]["name"]): each
+        for each in yaml.safe_load_all(committed(SHARD, KUBERNETES / "base"))
+    }
     stateful_set = objects["StatefulSet", "rngsvc"]["spec"]
     template = stateful_set["template"]
     pod = template["spec"]
@@ -262,14 +294,28 @@ def test_the_services_can_do_little_beyond_their_task(unit: Path) -> None:
     assert float(exposure) <= 1.7
 
 
-@pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
-def test_the_units_give_only_flags_that_their_commands_have(unit: Path) -> None:
-    text = unit.read_text().replace("\\\n", " ")
-    (line,) = re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE)
-    program, verb, *arguments = shlex.split(line)
-    assert program.startswith(INSTALLED)
-    shown = ran(BIN / Path(program).name, verb, "--help").stdout
-    for flag in (each for each in arguments if each.startswith("--")):
+def command_lines() -> list[tuple[str, list[str]]]:
+    """Return program and arguments of everything that is started: by units, by the timer of the cluster."""
+    lines = []
+    for unit in SERVICES:
+        (line,) = re.findall(r"^ExecStart=(.*)$", unit.read_text().replace("\\\n", " "), re.MULTILINE)
+        program, *arguments = shlex.split(line)
+        assert program.startswith(INSTALLED)
+        lines.append((Path(program).name, arguments))
+    cron_job = next(yaml.safe_load_all((BATTERY / "cron-job.yaml").read_text()))
+    (battery,) = cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    return [*lines, ("stats_tests", battery["args"])]
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"), command_lines(), ids=lambda each: each if isinstance(each, str) else ""
+)
+def test_commands_are_given_only_flags_that_they_have(program: str, arguments: list[str]) -> None:
+    verb, *rest = arguments
+    shown = ran(BIN / program, verb, "--help").stdout
+    flags = [each.partition("=")[0] for each in rest if each.startswith("--")]
+    assert flags
+    for flag in flags:
         assert re.search(rf"{flag}\b", shown), flag
 
 
