@@ -52,37 +52,48 @@ def derive(decks: int) -> None:
     shuffle_rows(np.frombuffer(rows, dtype=np.uint8).reshape(decks, length), N)
 
 
-def b4() -> None:
+def by_rule_and_by_derivation(rounds: int) -> list[tuple[float, float, float]]:
+    """Return CPU seconds a deck, by SystemRandom, by the byte rule and by the full derivation, for each round."""
     rows = np.frombuffer(os.urandom(100_000 * 80), dtype=np.uint8).reshape(-1, 80)
     shuffle_rows(rows[:1000], N)
-    rules, derivations, details = [], [], ""
-    for _ in range(ROUNDS):
-        floor = cpu_seconds(lambda: shuffle_by_system_random(2000)) / 2000
-        rule = cpu_seconds(lambda: shuffle_rows(rows, N)) / len(rows)
-        whole = cpu_seconds(lambda: derive(2000)) / 2000
-        rules.append(floor / rule)
-        derivations.append(floor / whole)
-        details = f"{1 / rule:,.0f} decks/CPU-s by the rule, {1 / whole:,.0f} derived, {1 / floor:,.0f} by SystemRandom"
-    Bar("B4", "step 4's byte rule for many decks / SystemRandom().shuffle", 60, 100).report(rules, details)
-    Bar("B4", "full derivation of each deck / SystemRandom().shuffle", 3, 6).report(derivations, details)
+    return [
+        (
+            cpu_seconds(lambda: shuffle_by_system_random(2000)) / 2000,
+            cpu_seconds(lambda: shuffle_rows(rows, N)) / len(rows),
+            cpu_seconds(lambda: derive(2000)) / 2000,
+        )
+        for _ in range(rounds)
+    ]
+
+
+def b4() -> None:
+    rounds = by_rule_and_by_derivation(ROUNDS)
+    floor, rule, whole = rounds[-1]
+    detail = f"{1 / rule:,.0f} decks/CPU-s by the rule, {1 / whole:,.0f} derived, {1 / floor:,.0f} by SystemRandom"
+    by_rule = Bar("B4", "step 4's byte rule for many decks / SystemRandom().shuffle", 60, 100)
+    by_rule.report([floor / rule for floor, rule, _ in rounds], detail)
+    derived = Bar("B4", "full derivation of each deck / SystemRandom().shuffle", 3, 6)
+    derived.report([floor / whole for floor, _, whole in rounds], detail)
+
+
+def decks_a_cpu_second(decks: int, rounds: int) -> list[float]:
+    """Return how many decks all deck tests together take in a CPU second, for each round."""
+    plan = plan_for(Battery.SMOKE, Kind.SHUFFLES, N)
+    chunks = list(GeneratorSource(generator_named("good"), Kind.SHUFFLES, N, seed=1).items(0, decks))
+
+    def test() -> None:
+        tally = Tally(plan)
+        for chunk in chunks:
+            tally.update(chunk)
+        tally.results()
+
+    return [decks / cpu_seconds(test) for _ in range(rounds)]
 
 
 def b8b() -> None:
-    plan = plan_for(Battery.SMOKE, Kind.SHUFFLES, N)
-    source = GeneratorSource(generator_named("good"), Kind.SHUFFLES, N, seed=1)
-    chunks = list(source.items(0, DECKS))
-    speeds = []
-    for _ in range(3):
-        tally = Tally(plan)
-
-        def test(tally: Tally = tally) -> None:
-            for chunk in chunks:
-                tally.update(chunk)
-            tally.results()
-
-        speeds.append(DECKS / cpu_seconds(test))
-    detail = f"{len(plan.applicable)} entries on {DECKS} decks of {N}, sample digest included; NumPy alone"
-    Bar("B8b", "all deck tests together, decks a CPU second", 25_000, 200_000).report(speeds, detail)
+    detail = f"all deck tests on {DECKS} decks of {N}, sample digest included; NumPy alone"
+    bar = Bar("B8b", "all deck tests together, decks a CPU second", 25_000, 200_000)
+    bar.report(decks_a_cpu_second(DECKS, 3), detail)
 
 
 CHILD = """
@@ -103,12 +114,15 @@ def tallied(decks: int) -> Tally:
     return tally_stretch(kept, source, 0, decks)
 
 
+def peak_mib(decks: int) -> int:
+    """Return the peak memory of a process that tests so many decks."""
+    child = [sys.executable, "-c", CHILD, str(decks)]
+    return int(subprocess.run(child, capture_output=True, check=True, text=True).stdout)
+
+
 def b8c() -> None:
     sizes = [DECKS // 4, DECKS, 4 * DECKS]
-    peaks = [
-        int(subprocess.run([sys.executable, "-c", CHILD, str(size)], capture_output=True, check=True, text=True).stdout)
-        for size in sizes
-    ]
+    peaks = [peak_mib(size) for size in sizes]
     grown = f"{dict(zip(sizes, peaks, strict=True))} MiB at the peak, by decks"
     print("B8c  memory is flat in the size of the sample")
     print(
