@@ -10,11 +10,11 @@ from typing import Any, Final
 from rngsvc.cosigning import Cosigner
 from rngsvc.protocol.entries import AuditEntry, CloseEntry, IntegrityEntry, parse_entry
 from rngsvc.results import Results
+from rngsvc.self_checks import DAILY_WITHIN_MS
 from rngsvc.service import Service
 from rngsvc.tables import Table
 
 MAX_AGE_MS: Final = 2_000  # how old an answer may be: strangers may ask as often as they like
-DAILY_WITHIN_MS: Final = 26 * 3_600_000
 _GRACE_MS: Final = 10_000  # the service closes expired hands itself, but not at once
 _CLOSES_SOUGHT: Final = 1_000  # in so many of the newest entries
 _LISTED: Final = 20

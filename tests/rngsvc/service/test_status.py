@@ -6,7 +6,8 @@ import pytest
 
 from rngsvc.cosigning import Cosigned, Cosigner
 from rngsvc.protocol.policy import NO_WITNESSES
-from rngsvc.status import DAILY_WITHIN_MS, MAX_AGE_MS, Board
+from rngsvc.self_checks import DAILY_WITHIN_MS
+from rngsvc.status import MAX_AGE_MS, Board
 from tests.rngsvc.service.world import ORIGIN, START_MS, World, running, table_id
 
 
