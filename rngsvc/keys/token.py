@@ -31,7 +31,6 @@ _KEY_ID_BYTES: Final = 8
 _ED25519_PARAMETERS: Final = (encode_named_curve_parameters("1.3.101.112"), b"\x13\x0cedwards25519")
 _NEVER_LEAVES: Final = {Attribute.SENSITIVE: True, Attribute.EXTRACTABLE: False}
 
-
 # python-pkcs11 initialises a library without telling it that there are threads (C_Initialize with no arguments), so
 # that it need not lock anything: two sessions in two threads fail in SoftHSM. All calls go through here one by one.
 _one_at_a_time: Final = threading.RLock()
@@ -39,16 +38,15 @@ _one_at_a_time: Final = threading.RLock()
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """A key in a token, and the URI that named it."""
+    """A key in a token."""
 
-    uri: str
     handle: Any
 
     @classmethod
     def find(cls, uri: str, kind: ObjectClass, environ: MutableMapping[str, str]) -> "_Key":
         """Find the key; KeyUnavailable also where the token would give it away."""
         place = TokenObject.parse(uri)
-        key = cls(uri, _session(place, environ).get_key(object_class=kind, label=place.label))
+        key = cls(_session(place, environ).get_key(object_class=kind, label=place.label))
         if any(key.handle[attribute] != value for attribute, value in _NEVER_LEAVES.items()):
             raise KeyUnavailable(f"key {uri}: must be sensitive and not extractable")
         return key
