@@ -203,8 +203,11 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
                 seen = live.version
                 message = view.next()
                 if message is not None:
+                    self.caller(context)  # a token that has expired is shown nothing more
                     yield message
                 await live.changes(seen)
+        except TokenRefused as error:
+            await context.abort_with_status(rpc_status.to_status(to_status(error)))
         except asyncio.CancelledError:
             # The caller has left, or the server stops. A CancelledError that escapes a handler hangs its client.
             return

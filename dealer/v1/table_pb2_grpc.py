@@ -189,7 +189,8 @@ class TableServiceServicer:
 
     def Watch(self, request, context):
         """Shows a table as it goes on. A player at the table sees his own cards; nobody sees another's before they are shown.
-        A player counts as connected while he watches. Role: every one.
+        A player counts as connected while he watches. The stream ends with UNAUTHENTICATED when the token has expired.
+        Role: every one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -86,6 +86,24 @@ def test_without_a_good_token_nothing_is_answered(house: world.House) -> None:
     run(story)
 
 
+def test_a_stream_shows_nothing_more_once_its_token_has_expired(house: world.House) -> None:
+    async def story() -> None:
+        table = await world.open_table(house, "casino_club")
+        async with (
+            world.stub(house.address, house.token("ann", life_s=2)) as short,
+            world.stub(house.address, house.token("ben")) as room,
+        ):
+            stream = aiter(short.Watch(table_pb2.WatchRequest(table=table)))
+            await anext(stream)
+            await asyncio.sleep(2)
+            await room.Sit(table_pb2.SitRequest(table=table, seat=1, amount=2_000, request_id=b"1"))
+            with pytest.raises(grpc.aio.AioRpcError) as failure:
+                await anext(stream)
+            assert failure.value.code() is Code.UNAUTHENTICATED
+
+    run(story)
+
+
 def test_players_open_no_tables_and_operators_do_not_play(house: world.House) -> None:
     async def story() -> None:
         async with world.stub(house.address, house.token("ann")) as room:
