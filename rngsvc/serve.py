@@ -1,8 +1,9 @@
 """From a configuration to a running service, and back down again. All wiring is here and nowhere else.
 
 Start: self-tests and entropy, keys, the store and its lock, the log's edge against its checkpoint and the head guard,
-an `integrity` entry; only then the listeners. Stop: health says so, no new calls, calls in flight are finished, the
-store is closed. Every doubt at start or later ends the process with exit code 4.
+a change of the log's key if one is due, an `integrity` entry; only then the listeners. Stop: health says so, no new
+calls, calls in flight are finished, the store is closed. Every doubt at start or later ends the process with exit
+code 4.
 """
 
 import asyncio
