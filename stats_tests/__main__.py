@@ -27,6 +27,10 @@ MODULES: Final = {"list": "catalogue"}
 """Modules that are not called as their command, because a name of Python's own would be shadowed."""
 
 
+EXTRA: Final = ("numpy", "scipy")
+"""What the extra `stats` brings and every command needs."""
+
+
 class Commands(click.Group):
     """The commands of `COMMANDS`, each imported when it is first asked for."""
 
@@ -38,7 +42,12 @@ class Commands(click.Group):
         """Import one."""
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"stats_tests.commands.{MODULES.get(cmd_name, cmd_name)}")
+        try:
+            module = import_module(f"stats_tests.commands.{MODULES.get(cmd_name, cmd_name)}")
+        except ModuleNotFoundError as error:
+            if error.name not in EXTRA:
+                raise
+            raise click.UsageError(f"{error.name} is not installed: pip install 'sealed-shoe[stats]'") from error
         command: click.Command = module.command
         return command
 

@@ -326,3 +326,10 @@ def test_a_collection_names_the_modules_that_decide_fairness(tmp_path: Path) -> 
 def test_the_module_runs_as_a_program() -> None:
     done = subprocess.run([sys.executable, "-m", "stats_tests", "list", "--json"], capture_output=True, check=True)
     assert len(json.loads(done.stdout)) == len(CATALOGUE)
+
+
+def test_without_the_extra_it_says_what_to_install() -> None:
+    program = "import sys; sys.modules['numpy'] = None; from stats_tests.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", program, "list"], capture_output=True, check=False, text=True)
+    assert done.returncode == 2
+    assert "pip install 'sealed-shoe[stats]'" in done.stderr
