@@ -33,7 +33,7 @@ class LogKey(click.ParamType[NoteKey]):
 
 
 log_key_option: Callable[..., Any] = click.option(
-    "--log-key", type=LogKey(), required=True, help="The log's verifier key, best its first one, or a file that holds it."
+    "--log-key", type=LogKey(), required=True, help="The log's verifier key, best its first, or a file that holds it."
 )
 
 
