@@ -5,6 +5,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -18,6 +19,7 @@ from rngsvc.protocol.receipt import Receipt
 from rngsvc.protocol.signed_note import NoteKey, SignedNote
 from rngsvc.protocol.verify import verify
 from rngsvc.upgrade import upgrade
+from tests.browser.engines import Node, steps_of, verify_all
 from tests.rngsvc.cli.command_line import rngsvc
 from tests.rngsvc.rotation.room import ORIGIN, Room
 from tests.scale import scaled
@@ -88,6 +90,26 @@ def test_the_log_holds_one_entry_for_each_change_signed_by_both_keys(rotated: Ro
 def test_receipts_from_before_and_after_each_change_verify_with_the_first_key(rotated: Rotated) -> None:
     changes = [verify(each, rotated.room.vkeys["a"]).require().step("keys").detail for each in rotated.receipts]
     assert changes == ["0 changes of key", "1 change of key", "1 change of key", "2 changes of key"]
+
+
+def test_the_pages_checker_says_the_same_of_these_receipts(rotated: Rotated) -> None:
+    first = rotated.room.vkeys["a"]
+    reports = verify_all(Node(), [(each, first, None) for each in rotated.receipts])
+    assert reports == [steps_of(verify(each, first)) for each in rotated.receipts]
+
+
+def test_a_receipt_without_its_changes_of_key_or_with_a_forged_one_fails(rotated: Rotated) -> None:
+    receipt = json.loads(rotated.receipts[-1])
+    at = [i for i, each in enumerate(receipt["entries"]) if '"type":"key"' in each["entry"]]
+    without = {**receipt, "entries": [each for i, each in enumerate(receipt["entries"]) if i not in at]}
+    forged = json.loads(rotated.receipts[-1])
+    entry = parse_entry(forged["entries"][at[-1]]["entry"].encode())
+    assert isinstance(entry, KeyEntry)
+    swapped = replace(entry, sigs=(entry.sigs[1], entry.sigs[0]))
+    forged["entries"][at[-1]]["entry"] = swapped.encode().decode()
+    for document, failing in ((without, {"checkpoints"}), (forged, {"keys", "inclusion"})):
+        report = verify(json.dumps(document), rotated.room.vkeys["a"])
+        assert failing <= {step.id for step in report.failures}
 
 
 @pytest.mark.parametrize("known", ["a", "b", "c"])
