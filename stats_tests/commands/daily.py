@@ -78,7 +78,7 @@ def command(
         stack.enter_context(service_failures_as_exit_codes())
         monitor = _monitor(monitor_path, n, others)
         if others:
-            monitor_path.write_bytes(monitor.encode())
+            _keep(monitor, monitor_path)
             click.echo(f"{monitor_path}: {monitor.decks} decks of {len(monitor.days)} days")
             return
         auditor = load_key(key_path, key_name) if key_path else None
@@ -103,9 +103,9 @@ def command(
         note = sign_report(report, raw, auditor) if auditor else None
         if report_path is not None:
             write_report(report_path, raw, note)
+        # Kept before it is handed in: a service that refuses a bad day's result must not get rid of the day.
+        _keep(monitor, monitor_path)
         logged = _hand_in(source, note, verdict)
-        # Kept last: a day that could not be handed in is drawn anew, and not counted twice.
-        monitor_path.write_bytes(monitor.encode())
     _show(monitor, alarms, verdict, logged, as_json=as_json)
     raise SystemExit(exit_code_of(verdict))
 
@@ -118,6 +118,13 @@ def _monitor(path: Path, n: int, others: tuple[Path, ...]) -> Monitor:
     except MonitorError as error:
         raise Ended(ExitCode.USAGE, f"--monitor {error}") from error
     return monitor
+
+
+def _keep(monitor: Monitor, path: Path) -> None:
+    """Write the state under its name only when it is whole."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_bytes(monitor.encode())
+    part.replace(path)
 
 
 def _source(target: str | None, generator: str | None, n: int, plan: Any, connection: dict[str, Any]) -> Source:
