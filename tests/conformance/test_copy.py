@@ -16,7 +16,8 @@ from rngsvc.store.sqlite import SqliteStore
 from tests.conformance.stores import Writer, everything, rows_of_everything
 from tests.postgres import postgres
 
-End = tuple[Callable[[], Store], Callable[[], AbstractAsyncContextManager[Any]], Callable[[], AbstractAsyncContextManager[Any]]]
+Opened = Callable[[], AbstractAsyncContextManager[Any]]
+End = tuple[Callable[[], Store], Opened, Opened]
 
 
 def sqlite_end(folder: Path, name: str) -> End:
