@@ -156,10 +156,8 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
     signer = load_signer(settings.signing_key)
     previous = load_signer(settings.previous_signing_key) if settings.previous_signing_key else None
     kek = load_key_encryption_key(settings.key_encryption_key)
-    path = settings.store.path
     store = _store(settings)
-    guard_path = settings.head_guard or (path.with_name(path.name + ".checkpoint") if path else None)
-    guard = FileGuard(guard_path) if guard_path else None
+    guard = _guard(settings)
     head = await _taken(store, wait=settings.standby)
     try:
         log = await Log.load(store, head)
@@ -221,6 +219,17 @@ def _store(settings: Settings) -> Store:
             raise ConfigurationRefused([problem]) from None
         return PostgresStore(settings.store.postgres)
     return SqliteStore(settings.store.path) if settings.store.path else MemoryStore()
+
+
+def _guard(settings: Settings) -> FileGuard | None:
+    """Return the head guard: where it is configured, else beside the store's file. None where the store is no file."""
+    beside = settings.store.path
+    path = settings.head_guard or (beside.with_name(beside.name + ".checkpoint") if beside else None)
+    try:
+        return FileGuard(path) if path else None
+    except OSError as error:
+        setting = "head_guard" if settings.head_guard else "store"
+        raise ConfigurationRefused([Problem(setting, str(path), f"cannot be opened: {error.strerror}")]) from None
 
 
 async def _taken(store: Store, *, wait: bool) -> Head | None:
