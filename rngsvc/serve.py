@@ -26,7 +26,9 @@ from typing import Any, Final, cast
 
 import grpc
 import structlog
-from cryptography.x509 import load_pem_x509_certificates
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.x509 import Certificate, load_pem_x509_certificates
 
 from rngsvc import logs, server, site
 from rngsvc.config import Address, ConfigurationRefused, IntegrityPolicy, Problem, Settings, load
@@ -337,7 +339,7 @@ async def _serve(
         port = _add_port(grpc_server, settings, metrics)
         public = bound(settings.http_public)
         operator = bound(settings.http_operator)
-    except (RuntimeError, OSError) as error:
+    except (RuntimeError, OSError, CertificateUnusable) as error:
         _log.critical("not started", why=f"cannot listen: {error}")
         return EXIT_CONFIGURATION
     loop = asyncio.get_running_loop()
@@ -400,6 +402,17 @@ def _add_port(grpc_server: grpc.aio.Server, settings: Settings, metrics: Metrics
     return grpc_server.add_secure_port(address, credentials)
 
 
+class CertificateUnusable(Exception):
+    """A certificate file holds something else, or a key that is another's."""
+
+
+def _pem_certificates(setting: str, file: Path, pem: bytes) -> list[Certificate]:
+    try:
+        return load_pem_x509_certificates(pem)
+    except ValueError:
+        raise CertificateUnusable(f"{setting}: {file} holds no PEM certificate") from None
+
+
 class _Certificates:
     """The server's certificate files, read again for a new connection when they have changed."""
 
@@ -412,21 +425,30 @@ class _Certificates:
         self._read_at = self._changed()
 
     def load(self) -> grpc.ServerCertificateConfiguration:
-        """Read them. OSError if one cannot be read."""
+        """Read them. OSError if one cannot be read, CertificateUnusable if they are none or do not go together."""
         key, chain, authorities = (file.read_bytes() for file in self._files)
-        with contextlib.suppress(ValueError):  # gRPC itself says what is wrong with a chain
-            expires = min(each.not_valid_after_utc for each in load_pem_x509_certificates(chain))
-            self._metrics.show_certificate(expires.timestamp())
+        key_file, chain_file, authorities_file = self._files
+        try:
+            private_key = load_pem_private_key(key, password=None)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            # Not chained: what the parser has to say about a secret stays unsaid.
+            raise CertificateUnusable(f"tls_key: {key_file} is no unencrypted PEM private key") from None
+        certificates = _pem_certificates("tls_certificate", chain_file, chain)
+        _pem_certificates("tls_client_ca", authorities_file, authorities)
+        # While one is renewed after the other they do not go together for a moment.
+        if private_key.public_key() != certificates[0].public_key():
+            raise CertificateUnusable(f"tls_key: {key_file} is not the key of {chain_file}")
+        self._metrics.show_certificate(min(each.not_valid_after_utc for each in certificates).timestamp())
         return grpc.ssl_server_certificate_configuration([(key, chain)], authorities)
 
     def reload(self) -> grpc.ServerCertificateConfiguration | None:
-        """Return them if they have changed; what cannot be read leaves the old ones in use."""
+        """Return them if they have changed; what cannot be used leaves the old ones in use."""
         try:
             changed = self._changed()
             if changed == self._read_at:
                 return None
             configuration = self.load()
-        except OSError as error:
+        except (OSError, CertificateUnusable) as error:
             _log.error("certificates not reloaded", why=str(error))
             return None
         self._read_at = changed

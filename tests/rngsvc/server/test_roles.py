@@ -226,7 +226,12 @@ def test_renewed_certificates_are_taken_up_without_a_restart(folder: Path, tmp_p
             assert await outcome(before, method, b"") is None
         async with channel(server, folder, "monitor-casino") as again:
             assert await outcome(again, method, b"")
+        # Renewed one file after the other, as tools do: in between they do not go together, and the old ones stay.
+        shutil.copy(folder / "server.key", live / "server.key")
+        async with channel(server, renewed, "monitor-casino") as after:
+            assert await outcome(after, method, b"") is None
         # Half a certificate leaves the last good ones in use.
+        shutil.copy(renewed / "server.key", live / "server.key")
         (live / "server.pem").write_bytes((renewed / "server.pem").read_bytes()[:100])
         async with channel(server, renewed, "monitor-casino") as after:
             assert await outcome(after, method, b"") is None
@@ -236,6 +241,8 @@ def test_renewed_certificates_are_taken_up_without_a_restart(folder: Path, tmp_p
 
     with ServerProcess(tmp_path, tls_flags(live)) as server:
         asyncio.run(run(server))
+        assert "is not the key of" in server.log_text
+        assert "holds no PEM certificate" in server.log_text
         assert server.terminate() == ExitCode.OK
 
 
