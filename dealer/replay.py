@@ -101,6 +101,24 @@ def differences(case: Mapping[str, Any], replayed: Mapping[str, Any]) -> list[st
         wrong = [player for player, rake in paid.items() if (rake < -odd if player in collected else rake != 0)]
         if wrong or sum(paid.values()) != case.get("rake", 0):
             found.append(f"net_before_rake: {replayed['net_before_rake']}, the record has {case['net']} after rake")
+    return found + _unbalanced(case)
+
+
+def _unbalanced(case: Mapping[str, Any]) -> list[str]:
+    """Return where a record's own sums do not agree: the engine's play is compared with its pots and results alone."""
+    found = []
+    if {"total_pot", "pots"} <= case.keys():
+        total = sum(pot["total"] for pot in case["pots"])
+        if total != case["total_pot"]:
+            found.append(f"total_pot: {case['total_pot']}, the record's pots are {total}")
+    if {"net", "collected", "uncalled_returns"} <= case.keys():
+        results = Counter(dict.fromkeys(case["net"], 0))
+        for entry in (*case["collected"], *case["uncalled_returns"]):
+            results[entry["player"]] += entry["amount"]
+        for entry in (*case["forced"], *case["actions"]):
+            results[entry["player"]] -= entry.get("amount", 0)
+        if results != case["net"]:
+            found.append(f"collected: less what was put in gives {dict(results)}, the record's net is {case['net']}")
     return found
 
 

@@ -153,6 +153,20 @@ def test_each_kind_of_difference_is_told() -> None:
         assert difference.startswith(key)
 
 
+def test_a_record_whose_own_sums_do_not_agree_is_told() -> None:
+    for case in CASES.values():
+        (first, *_), replayed = case["collected"], replay_case(case)
+        loser = next(player for player, net in case["net"].items() if net < 0)
+        post = {**case["forced"][0], "amount": case["forced"][0]["amount"] + 1}
+        for begins, wrong in (
+            ("collected", {**case, "collected": [{**first, "player": loser}, *case["collected"][1:]]}),
+            ("collected", {**case, "collected": [{**first, "amount": first["amount"] + 1}, *case["collected"][1:]]}),
+            ("collected", {**case, "forced": [post, *case["forced"][1:]]}),
+            ("total_pot", {**case, "total_pot": case["total_pot"] + 1}),
+        ):
+            assert any(difference.startswith(begins) for difference in differences(wrong, replayed)), case["id"]
+
+
 STAKES = {
     Form.SEVEN_CARD_STUD: Stakes(name="5/10", ante=1, bring_in=2, small_bet=5, big_bet=10),
     Form.FIVE_CARD_DRAW: Stakes(name="5/10", small_blind=2, big_blind=5, small_bet=5, big_bet=10),
