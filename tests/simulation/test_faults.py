@@ -17,7 +17,7 @@ from rngsvc.ports import Store
 from rngsvc.protocol.checkpoint import verify_checkpoint
 from rngsvc.store.memory import MemoryStore
 from rngsvc.store.sqlite import SqliteStore
-from tests.rngsvc.service.world import ORIGIN, MemoryGuard, Play, World, audited, content, table_id
+from tests.rngsvc.service.world import ORIGIN, MemoryGuard, Play, World, audited, content, snapshot, table_id
 from tests.simulation.faults import FAULTS, REFUSED, FaultyStore
 
 ALICE = (b"seat-1", b"\x11" * 32)
@@ -125,20 +125,18 @@ def test_a_write_that_fails_loses_forks_and_repeats_nothing(fault: str) -> None:
     assert at >= 15, "every call of the evening is a write of its own"
 
 
-def test_a_refused_write_leaves_the_service_running_and_its_caller_told_to_try_again() -> None:
-    async def run() -> None:
-        world = World(make_store=lambda world: FaultyStore(MemoryStore(world.disk), REFUSED, 1))  # type: ignore[arg-type,return-value]
-        await world.start()
-        play = await world.play()
-        with pytest.raises(TryAgain, match="the store refused the write"):
-            await play.reserve(1)
-        assert not world.disk.data_keys
-        assert world.log.size == 1
+@pytest.mark.asyncio
+async def test_a_refused_write_leaves_the_service_running_and_its_caller_told_to_try_again() -> None:
+    world = World(make_store=lambda world: FaultyStore(MemoryStore(world.disk), REFUSED, 1))  # type: ignore[arg-type,return-value]
+    await world.start()
+    play = await world.play()
+    with pytest.raises(TryAgain, match="the store refused the write"):
         await play.reserve(1)
-        await audited(world)
-        await world.kill()
-
-    asyncio.run(run())
+    assert not world.disk.data_keys
+    assert world.log.size == 1
+    await play.reserve(1)
+    await audited(world)
+    await world.kill()
 
 
 def test_a_refused_write_fails_every_call_of_its_batch_and_none_is_half_done() -> None:
@@ -182,26 +180,42 @@ async def stopped_by(world: World, call: Call) -> None:
     assert len(world.stops) == 1
 
 
+@pytest.mark.asyncio
 @pytest.mark.parametrize("at", range(6))
-def test_a_generator_that_fails_midway_stops_the_service_and_loses_nothing(at: int) -> None:
-    async def run() -> None:
-        world = await World().start()
-        play = await world.play()
-        for seq in range(1, at + 1):
-            await play.reserve(seq)
-        world.entropy.failing = True
-        await stopped_by(world, lambda: play.reserve(at + 1))
-        world.entropy.failing = False
-        await world.restart()
-        await play.reserve(at + 1)
-        await audited(world)
-        await world.kill()
-
-    asyncio.run(run())
+async def test_a_generator_that_fails_midway_stops_the_service_and_loses_nothing(at: int) -> None:
+    world = await World().start()
+    play = await world.play()
+    for seq in range(1, at + 1):
+        await play.reserve(seq)
+    world.entropy.failing = True
+    await stopped_by(world, lambda: play.reserve(at + 1))
+    world.entropy.failing = False
+    await world.restart()
+    await play.reserve(at + 1)
+    await audited(world)
+    await world.kill()
 
 
+@pytest.mark.asyncio
+@pytest.mark.parametrize("good_for", [0, 1])
+async def test_a_generator_that_fails_within_a_reservation_leaves_nothing_of_it(good_for: int) -> None:
+    """The first reservation of a day at a table takes its seeds, and then the day's data key."""
+    world = await World().start()
+    play = await world.play()
+    before = snapshot(world.disk)
+    world.entropy.good_for = good_for
+    await stopped_by(world, lambda: play.reserve(1, 3))
+    assert snapshot(world.disk) == before
+    world.entropy.good_for = None
+    await world.restart()
+    await play.reserve(1, 3)
+    await audited(world)
+    await world.kill()
+
+
+@pytest.mark.asyncio
 @pytest.mark.parametrize("when", ["sign", "guard"])
-def test_a_signer_or_head_guard_that_raises_stops_the_service_and_loses_nothing(when: str) -> None:
+async def test_a_signer_or_head_guard_that_raises_stops_the_service_and_loses_nothing(when: str) -> None:
     class FailingGuard(MemoryGuard):
         failing = False
 
@@ -213,104 +227,95 @@ def test_a_signer_or_head_guard_that_raises_stops_the_service_and_loses_nothing(
     def no_signature(_message: bytes) -> bytes:
         raise RuntimeError("the token was pulled out")
 
-    async def run() -> None:
-        guard = FailingGuard()
-        world = await World(guard=guard).start()
-        play = await world.play()
-        await play.reserve(1)
-        stored = world.log.size
-        if when == "sign":
-            world.sign = no_signature
-        else:
-            guard.failing = True
-        await stopped_by(world, lambda: play.seal(1))
-        world.sign, guard.failing = None, False
-        # What could not be signed is not stored; what could not be remembered is, and is answered after the restart.
-        assert len(world.disk.entries) == stored + (when == "guard")
-        await world.restart()
-        await play.seal(1)
-        assert world.log.size == stored + 1
-        await audited(world)
-        await world.kill()
-
-    asyncio.run(run())
+    guard = FailingGuard()
+    world = await World(guard=guard).start()
+    play = await world.play()
+    await play.reserve(1)
+    stored = world.log.size
+    if when == "sign":
+        world.sign = no_signature
+    else:
+        guard.failing = True
+    await stopped_by(world, lambda: play.seal(1))
+    world.sign, guard.failing = None, False
+    # What could not be signed is not stored; what could not be remembered is, and is answered after the restart.
+    assert len(world.disk.entries) == stored + (when == "guard")
+    await world.restart()
+    await play.seal(1)
+    assert world.log.size == stored + 1
+    await audited(world)
+    await world.kill()
 
 
+@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("back_s", "goes_on"), [(0.001, True), (59.999, True), (60, True), (60.001, False), (1e6, False)]
 )
-def test_a_clock_that_goes_back_a_little_is_outwaited_and_more_stops_the_service(back_s: float, goes_on: bool) -> None:
-    async def run() -> None:
-        world = await World().start()
-        play = await world.play()
-        await play.reserve(1)
-        before = world.clock.ms
-        world.clock.ms -= int(back_s * 1000)
-        if not goes_on:
-            await stopped_by(world, lambda: play.seal(1))
-            # A restart does not help while the clock is wrong.
-            await world.restart()
-            with pytest.raises(SigningStopped):
-                await play.seal(1)
-            world.clock.ms = before
-            await world.restart()
-        await play.seal(1)
-        await play.open(1, 0, 3)
-        await play.close(1)
-        await audited(world)
-        await world.kill()
-
-    asyncio.run(run())
-
-
-def test_a_full_queue_refuses_and_what_waits_is_done() -> None:
-    async def run() -> None:
-        world = World()
-        world.limits = replace(world.limits, queue=10)
-        await world.start()
-        plays = [await world.play(number) for number in range(30)]
-        results = await asyncio.gather(*(play.reserve(1) for play in plays), return_exceptions=True)
-        refused = [result for result in results if isinstance(result, Overloaded)]
-        assert len(refused) == 20
-        assert all(error.retry_after_s > 0 for error in refused)
-        await asyncio.gather(*(play.reserve(1) for play in plays[:10]))
-        await audited(world)
-        await world.kill()
-
-    asyncio.run(run())
+async def test_a_clock_that_goes_back_a_little_is_outwaited_and_more_stops_the_service(
+    back_s: float, goes_on: bool
+) -> None:
+    world = await World().start()
+    play = await world.play()
+    await play.reserve(1)
+    before = world.clock.ms
+    world.clock.ms -= int(back_s * 1000)
+    if not goes_on:
+        await stopped_by(world, lambda: play.seal(1))
+        # A restart does not help while the clock is wrong.
+        await world.restart()
+        with pytest.raises(SigningStopped):
+            await play.seal(1)
+        world.clock.ms = before
+        await world.restart()
+    await play.seal(1)
+    await play.open(1, 0, 3)
+    await play.close(1)
+    await audited(world)
+    await world.kill()
 
 
-def test_a_caller_who_leaves_before_his_batch_gets_nothing_sealed() -> None:
-    async def run() -> None:
-        world = await World().start()
-        play = await world.play()
-        leaving = asyncio.create_task(play.reserve(1))
-        await asyncio.sleep(0)
-        leaving.cancel()
-        await asyncio.gather(leaving, return_exceptions=True)
-        other = await world.play(1)
-        await other.reserve(1)
-        assert play.table not in world.disk.steps
-        await audited(world)
-        await world.kill()
-
-    asyncio.run(run())
+@pytest.mark.asyncio
+async def test_a_full_queue_refuses_and_what_waits_is_done() -> None:
+    world = World()
+    world.limits = replace(world.limits, queue=10)
+    await world.start()
+    plays = [await world.play(number) for number in range(30)]
+    results = await asyncio.gather(*(play.reserve(1) for play in plays), return_exceptions=True)
+    refused = [result for result in results if isinstance(result, Overloaded)]
+    assert len(refused) == 20
+    assert all(error.retry_after_s > 0 for error in refused)
+    await asyncio.gather(*(play.reserve(1) for play in plays[:10]))
+    await audited(world)
+    await world.kill()
 
 
-def test_draining_finishes_what_waits_and_refuses_what_comes() -> None:
-    async def run() -> None:
-        world = await World().start()
-        plays = [await world.play(number) for number in range(20)]
-        waiting = [asyncio.create_task(play.reserve(1)) for play in plays]
-        await asyncio.sleep(0)
-        await world.sequencer.drain()
-        assert all(isinstance(result, object) for result in await asyncio.gather(*waiting))
-        with pytest.raises(TryAgain):
-            await plays[0].reserve(2)
-        await audited(world)
-        await world.kill()
+@pytest.mark.asyncio
+async def test_a_caller_who_leaves_before_his_batch_gets_nothing_sealed() -> None:
+    world = await World().start()
+    play = await world.play()
+    leaving = asyncio.create_task(play.reserve(1))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
+    other = await world.play(1)
+    await other.reserve(1)
+    assert play.table not in world.disk.steps
+    await audited(world)
+    await world.kill()
 
-    asyncio.run(run())
+
+@pytest.mark.asyncio
+async def test_draining_finishes_what_waits_and_refuses_what_comes() -> None:
+    world = await World().start()
+    plays = [await world.play(number) for number in range(20)]
+    waiting = [asyncio.create_task(play.reserve(1)) for play in plays]
+    await asyncio.sleep(0)
+    await world.sequencer.drain()
+    assert all(isinstance(result, object) for result in await asyncio.gather(*waiting))
+    with pytest.raises(TryAgain):
+        await plays[0].reserve(2)
+    await audited(world)
+    await world.kill()
 
 
 # --- Disk full, for real ---
@@ -343,24 +348,22 @@ async def check_acknowledged(world: World, acknowledged: list[tuple[int, bytes]]
     assert (checkpoint.size, checkpoint.root) == (head.size, head.root)
 
 
-def test_a_full_database_refuses_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
-    async def run() -> None:
-        world = await World(make_store=lambda _world: SqliteStore(tmp_path / "log.sqlite3")).start()
-        store = world.store
-        assert isinstance(store, SqliteStore)
-        assert store._write_connection
-        store._write_connection.execute("PRAGMA max_page_count = 100")
-        acknowledged, error = await until_refused(world)
-        assert isinstance(error, TryAgain)
-        assert acknowledged
-        store._write_connection.execute("PRAGMA max_page_count = 1000000")
-        await world.play(20_000)
-        await check_acknowledged(world, acknowledged)
-        await world.restart()
-        await check_acknowledged(world, acknowledged)
-        await world.kill()
-
-    asyncio.run(run())
+@pytest.mark.asyncio
+async def test_a_full_database_refuses_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    world = await World(make_store=lambda _world: SqliteStore(tmp_path / "log.sqlite3")).start()
+    store = world.store
+    assert isinstance(store, SqliteStore)
+    assert store._write_connection
+    store._write_connection.execute("PRAGMA max_page_count = 100")
+    acknowledged, error = await until_refused(world)
+    assert isinstance(error, TryAgain)
+    assert acknowledged
+    store._write_connection.execute("PRAGMA max_page_count = 1000000")
+    await world.play(20_000)
+    await check_acknowledged(world, acknowledged)
+    await world.restart()
+    await check_acknowledged(world, acknowledged)
+    await world.kill()
 
 
 @pytest.fixture
@@ -377,20 +380,18 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_full_disk_loses_nothing_that_was_answered(small_disk: Path) -> None:
-    async def run() -> None:
-        world = await World(make_store=lambda _world: SqliteStore(small_disk / "log.sqlite3")).start()
-        filler = small_disk / "filler"
-        filler.write_bytes(bytes(1_200_000))
-        acknowledged, error = await until_refused(world)
-        assert isinstance(error, (TryAgain, SigningStopped))
-        assert acknowledged
-        await world.kill()
-        filler.unlink()
-        await world.start()
-        await check_acknowledged(world, acknowledged)
-        await world.play(20_000)
-        await check_acknowledged(world, acknowledged)
-        await world.kill()
-
-    asyncio.run(run())
+@pytest.mark.asyncio
+async def test_a_full_disk_loses_nothing_that_was_answered(small_disk: Path) -> None:
+    world = await World(make_store=lambda _world: SqliteStore(small_disk / "log.sqlite3")).start()
+    filler = small_disk / "filler"
+    filler.write_bytes(bytes(1_200_000))
+    acknowledged, error = await until_refused(world)
+    assert isinstance(error, (TryAgain, SigningStopped))
+    assert acknowledged
+    await world.kill()
+    filler.unlink()
+    await world.start()
+    await check_acknowledged(world, acknowledged)
+    await world.play(20_000)
+    await check_acknowledged(world, acknowledged)
+    await world.kill()

@@ -1,7 +1,6 @@
 """A store that was altered, or put back from a copy, while the service was down: it is refused, or what was altered is
 never built upon."""
 
-import asyncio
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
@@ -111,148 +110,130 @@ REFUSED_AT_START: dict[str, Callable[[World], None]] = {
 }
 
 
+@pytest.mark.asyncio
 @pytest.mark.parametrize("tamper", REFUSED_AT_START.values(), ids=REFUSED_AT_START)
-def test_a_store_that_was_altered_is_refused(tamper: Callable[[World], None]) -> None:
-    async def run() -> None:
-        world = await long_evening()
-        tamper(world)
-        with pytest.raises((StartRefused, StoreDamaged)):
-            await world.start()
-        # It was let go of again.
-        assert not world.disk.held
-
-    asyncio.run(run())
-
-
-def test_the_evening_itself_is_not_refused() -> None:
-    async def run() -> None:
-        world = await long_evening()
+async def test_a_store_that_was_altered_is_refused(tamper: Callable[[World], None]) -> None:
+    world = await long_evening()
+    tamper(world)
+    with pytest.raises((StartRefused, StoreDamaged)):
         await world.start()
-        await audited(world)
-        await world.kill()
-
-    asyncio.run(run())
+    # It was let go of again.
+    assert not world.disk.held
 
 
+@pytest.mark.asyncio
+async def test_the_evening_itself_is_not_refused() -> None:
+    world = await long_evening()
+    await world.start()
+    await audited(world)
+    await world.kill()
+
+
+@pytest.mark.asyncio
 @pytest.mark.parametrize("at", [6, 255, 256, 511])
-def test_an_old_entry_that_was_altered_is_never_proved_or_built_on(at: int) -> None:
+async def test_an_old_entry_that_was_altered_is_never_proved_or_built_on(at: int) -> None:
     """It is of a closed hand and in a full tile, so nobody looks at it at start; its proof then shows it."""
-
-    async def run() -> None:
-        world = await long_evening()
-        world.disk.entries[at] = flipped(world.disk.entries[at])
-        await world.start()
-        logged = await world.log.logged(at)
-        head = world.log.head
-        assert head
-        with pytest.raises(ProofError):
-            verify_inclusion(leaf_hash(logged.entry), at, head.size, logged.proof, head.root)
-        hand = (at - 5) // 2 + 1
-        with pytest.raises((StoreDamaged, ServiceError)):
-            await Play(world, table_id(1)).close(hand, "aborted", "caller")
-        await world.kill()
-
-    asyncio.run(run())
+    world = await long_evening()
+    world.disk.entries[at] = flipped(world.disk.entries[at])
+    await world.start()
+    logged = await world.log.logged(at)
+    head = world.log.head
+    assert head
+    with pytest.raises(ProofError):
+        verify_inclusion(leaf_hash(logged.entry), at, head.size, logged.proof, head.root)
+    hand = (at - 5) // 2 + 1
+    with pytest.raises((StoreDamaged, ServiceError)):
+        await Play(world, table_id(1)).close(hand, "aborted", "caller")
+    await world.kill()
 
 
-def test_a_seed_that_is_not_the_committed_one_stops_the_service() -> None:
+@pytest.mark.asyncio
+async def test_a_seed_that_is_not_the_committed_one_stops_the_service() -> None:
     """It unseals, so whoever put it there has the keys: nothing derived from it may ever be shown."""
-
-    async def run() -> None:
-        world = await long_evening()
-        await world.start()
-        service, play = world.service, Play(world, table_id(0))
-        table = world.tables.get(play.table)
-        assert table
-        hand = table.hands[1]
-        context = service.secrets.context(table.id, 1, hand.reserved.commitment)
-        await service._load_key(table, 1)
-        forged = service.secrets.vault.seal(play.table, hand.reserved.time // 86_400_000, bytes(48), context)
-        await world.kill()
-        set_step(world.disk, 0, secret=forged)
-        await world.start()
-        size = world.log.size
-        with pytest.raises(SigningStopped):
-            await Play(world, play.table).close(1, "aborted", "caller")
-        assert world.stops
-        assert len(world.disk.entries) == size
-        await world.kill()
-
-    asyncio.run(run())
+    world = await long_evening()
+    await world.start()
+    service, play = world.service, Play(world, table_id(0))
+    table = world.tables.get(play.table)
+    assert table
+    hand = table.hands[1]
+    context = service.secrets.context(table.id, 1, hand.reserved.commitment)
+    await service._load_key(table, 1)
+    forged = service.secrets.vault.seal(play.table, hand.reserved.time // 86_400_000, bytes(48), context)
+    await world.kill()
+    set_step(world.disk, 0, secret=forged)
+    await world.start()
+    size = world.log.size
+    with pytest.raises(SigningStopped):
+        await Play(world, play.table).close(1, "aborted", "caller")
+    assert world.stops
+    assert len(world.disk.entries) == size
+    await world.kill()
 
 
 # --- Restored copies ---
 
 
-def test_a_restored_older_store_is_refused_where_a_newer_checkpoint_is_known() -> None:
-    async def run() -> None:
-        world = await World().start()
-        play = await world.play()
-        await play.reserve(1)
-        await world.kill()
-        backup = deepcopy(world.disk)
+@pytest.mark.asyncio
+async def test_a_restored_older_store_is_refused_where_a_newer_checkpoint_is_known() -> None:
+    world = await World().start()
+    play = await world.play()
+    await play.reserve(1)
+    await world.kill()
+    backup = deepcopy(world.disk)
+    await world.start()
+    await play.seal(1)
+    await play.close(1)
+    await world.kill()
+    newest = world.disk
+    world.disk = backup
+    with pytest.raises(StartRefused, match="older copy"):
         await world.start()
-        await play.seal(1)
-        await play.close(1)
-        await world.kill()
-        newest = world.disk
-        world.disk = backup
-        with pytest.raises(StartRefused, match="older copy"):
-            await world.start()
-        world.disk = newest
+    world.disk = newest
+    await world.start()
+    await audited(world)
+    await world.kill()
+
+
+@pytest.mark.asyncio
+async def test_a_store_that_went_another_way_is_refused_even_if_it_is_longer() -> None:
+    world = await World().start()
+    play = await world.play()
+    await world.kill()
+    backup = deepcopy(world.disk)
+    await world.start()
+    await play.reserve(1)
+    await world.kill()
+    # On another machine, without the head guard, the copy goes on.
+    elsewhere = await World(disk=backup, guard=None, entropy=SeededEntropy(b"elsewhere")).start()
+    for seq in range(1, 4):
+        await Play(elsewhere, play.table).reserve(seq)
+    await elsewhere.kill()
+    world.disk = backup
+    with pytest.raises(StartRefused, match="differs"):
         await world.start()
-        await audited(world)
-        await world.kill()
-
-    asyncio.run(run())
 
 
-def test_a_store_that_went_another_way_is_refused_even_if_it_is_longer() -> None:
-    async def run() -> None:
-        world = await World().start()
-        play = await world.play()
-        await world.kill()
-        backup = deepcopy(world.disk)
-        await world.start()
-        await play.reserve(1)
-        await world.kill()
-        # On another machine, without the head guard, the copy goes on.
-        elsewhere = await World(disk=backup, guard=None, entropy=SeededEntropy(b"elsewhere")).start()
-        for seq in range(1, 4):
-            await Play(elsewhere, play.table).reserve(seq)
-        await elsewhere.kill()
-        world.disk = backup
-        with pytest.raises(StartRefused, match="differs"):
-            await world.start()
-
-    asyncio.run(run())
+@pytest.mark.asyncio
+async def test_a_head_guard_that_is_behind_is_no_fault() -> None:
+    world = await World().start()
+    assert world.guard
+    play = await world.play()
+    older = world.guard.checkpoint
+    await play.reserve(1)
+    await world.kill()
+    world.guard.checkpoint = older
+    await world.start()
+    await audited(world)
+    await world.kill()
 
 
-def test_a_head_guard_that_is_behind_is_no_fault() -> None:
-    async def run() -> None:
-        world = await World().start()
-        assert world.guard
-        play = await world.play()
-        older = world.guard.checkpoint
-        await play.reserve(1)
-        await world.kill()
-        world.guard.checkpoint = older
-        await world.start()
-        await audited(world)
-        await world.kill()
-
-    asyncio.run(run())
-
-
+@pytest.mark.asyncio
 @pytest.mark.parametrize("content", [b"rubbish", b"\xff", b"cardroom.example/rng\n5\n"])
-def test_a_head_guard_that_holds_no_checkpoint_of_ours_is_refused(content: bytes) -> None:
-    async def run() -> None:
-        world = await World().start()
-        assert world.guard
-        await world.play()
-        await world.kill()
-        world.guard.checkpoint = content
-        with pytest.raises(StartRefused, match="head guard"):
-            await world.start()
-
-    asyncio.run(run())
+async def test_a_head_guard_that_holds_no_checkpoint_of_ours_is_refused(content: bytes) -> None:
+    world = await World().start()
+    assert world.guard
+    await world.play()
+    await world.kill()
+    world.guard.checkpoint = content
+    with pytest.raises(StartRefused, match="head guard"):
+        await world.start()

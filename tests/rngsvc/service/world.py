@@ -80,17 +80,20 @@ class FakeClock:
 
 
 class SeededEntropy:
-    """Bytes that differ at each call and are the same in each run. Raises once `failing` is set."""
+    """Bytes that differ at each call and are the same in each run. Raises once `failing` is set, or `good_for` is 0."""
 
     def __init__(self, seed: bytes = b"") -> None:
         self._stream = hashlib.shake_256(b"entropy" + seed)
         self._calls = 0
         self.failing = False
+        self.good_for: int | None = None
         self.given: list[bytes] = []
 
     def generate(self, count: int) -> bytes:
-        if self.failing:
+        if self.failing or self.good_for == 0:
             raise RuntimeError("the generator has failed")
+        if self.good_for:
+            self.good_for -= 1
         self._calls += 1
         stream = self._stream.copy()
         stream.update(self._calls.to_bytes(8, "big"))
