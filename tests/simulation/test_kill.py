@@ -116,25 +116,38 @@ async def connected(server: ServerProcess) -> AsyncIterator[Any]:
         yield shuffle_pb2_grpc.ShuffleServiceStub(channel)
 
 
-def check_log(server: ServerProcess) -> int:
-    """The store's log audits clean entry by entry, its signed head included, and no commitment comes twice."""
-    connection = sqlite3.connect(f"{server.store.as_uri()}?mode=ro", uri=True)
-    try:
-        (size, root, note) = connection.execute("SELECT size, root, checkpoint FROM head").fetchone()
-        entries = [bytes(raw) for (raw,) in connection.execute("SELECT entry FROM entry ORDER BY position")]
-    finally:
-        connection.close()
-    monitor = Monitor(server.note_key)
-    commitments: set[bytes] = set()
-    for raw in entries[:size]:
-        assert list(monitor.feed(raw)) == []
-        entry = parse_entry(raw)
-        if isinstance(entry, ReserveEntry):
-            assert commitments.isdisjoint(entry.commitments)
-            commitments.update(entry.commitments)
-    checkpoint = verify_checkpoint(note.decode(), ORIGIN, [server.note_key])
-    assert (checkpoint.size, checkpoint.root) == (size, root) == (monitor.size, monitor.root)
-    return monitor.size
+class Onlooker:
+    """Follows the log in the store's file from kill to kill, as a monitor outside does.
+
+    What it has read before it does not read again: since its root grows from that, a log that had been forked or cut
+    back in the meantime could not come to the same root.
+    """
+
+    def __init__(self, server: ServerProcess) -> None:
+        self._server = server
+        self._monitor = Monitor(server.note_key)
+        self._commitments: set[bytes] = set()
+
+    def look(self) -> int:
+        """Check what is new, entry by entry, the signed head, and that no commitment comes twice; return the size."""
+        monitor, key = self._monitor, self._server.note_key
+        connection = sqlite3.connect(f"{self._server.store.as_uri()}?mode=ro", uri=True)
+        try:
+            (size, root, note) = connection.execute("SELECT size, root, checkpoint FROM head").fetchone()
+            new = connection.execute(
+                "SELECT entry FROM entry WHERE position >= ? AND position < ? ORDER BY position", (monitor.size, size)
+            ).fetchall()
+        finally:
+            connection.close()
+        for (raw,) in new:
+            assert list(monitor.feed(raw)) == []
+            entry = parse_entry(raw)
+            if isinstance(entry, ReserveEntry):
+                assert self._commitments.isdisjoint(entry.commitments)
+                self._commitments.update(entry.commitments)
+        checkpoint = verify_checkpoint(note.decode(), ORIGIN, [key])
+        assert (checkpoint.size, checkpoint.root) == (size, root) == (monitor.size, monitor.root)
+        return monitor.size
 
 
 @pytest.mark.timeout(scaled(300, 7200))
@@ -159,6 +172,7 @@ def test_kill_9_at_64_in_flight_loses_forks_and_repeats_nothing(tmp_path: Path) 
             await asyncio.gather(*(worker.register(stub) for worker in workers))
 
     with server:
+        onlooker = Onlooker(server)
         asyncio.run(register())
         answered, size, in_flight = 0, 0, 0
         for _ in range(scaled(5, 200)):
@@ -166,7 +180,7 @@ def test_kill_9_at_64_in_flight_loses_forks_and_repeats_nothing(tmp_path: Path) 
             in_flight += sum(worker.in_flight is not None for worker in workers)
             server.start()
             asyncio.run(repeat())
-            grown = check_log(server)
+            grown = onlooker.look()
             assert grown > size
             size = grown
             answered += sum(len(worker.answered) for worker in workers)
@@ -202,7 +216,7 @@ def test_sigterm_answers_or_refuses_everything_in_flight_and_exits_0(tmp_path: P
     with ServerProcess(tmp_path) as server:
         asyncio.run(until_terminated(server))
         assert server.terminate() == ExitCode.OK
-        check_log(server)
+        Onlooker(server).look()
         server.start()
 
         async def repeat() -> None:
