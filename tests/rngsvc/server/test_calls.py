@@ -16,6 +16,7 @@ from rngsvc import server
 from rngsvc.errors import Reason
 from rngsvc.protocol.checkpoint import verify_checkpoint
 from rngsvc.protocol.merkle import leaf_hash, verify_consistency, verify_inclusion
+from rngsvc.sequencer import Sequencer
 from rngsvc.store.memory import MemoryStore
 from rngsvc.v1 import audit_pb2, log_pb2, shuffle_pb2
 from tests.rngsvc.server.rpc import METHODS, SERVICES, Rpc, a_request, refusal, refused, serving
@@ -247,23 +248,20 @@ def test_a_client_that_leaves_a_stream_ends_it(stream: str) -> None:
     run(test)
 
 
-def test_a_cancelled_future_inside_never_leaves_the_client_hanging() -> None:
+def test_a_cancelled_future_inside_never_leaves_the_client_hanging(monkeypatch: pytest.MonkeyPatch) -> None:
     """grpc/grpc#29248: a CancelledError that escapes from a handler leaves its client waiting for ever."""
+
+    async def cancelled(*_: object, **__: object) -> None:
+        raise asyncio.CancelledError
 
     async def test(rpc: Rpc) -> None:
         await rpc.hand()
-
-        async def cancelled(*_: object, **__: object) -> None:
-            raise asyncio.CancelledError
-
-        rpc.world.sequencer.__class__.submit, kept = cancelled, rpc.world.sequencer.__class__.submit  # type: ignore[assignment,method-assign]
-        try:
+        with monkeypatch.context() as patched:
+            patched.setattr(Sequencer, "submit", cancelled)
             for method in ("ReserveHands", "Sample"):
                 async with asyncio.timeout(10):
                     told = await refused(rpc, method, a_request(method))
                 assert (told.code, told.reason) == (S.UNAVAILABLE, Reason.STARTING_OR_STOPPING)
-        finally:
-            rpc.world.sequencer.__class__.submit = kept  # type: ignore[method-assign]
 
     run(test)
 
