@@ -89,7 +89,7 @@ class Board:
 
 
 def integrity_trouble(board: Mapping[str, Any]) -> str | None:
-    """Return why the service's daily check of itself is no reason for trust now; None if all is well."""
+    """Return why the service's daily check of itself (house rule DK-2) is no reason for trust now; None if it is."""
     integrity = board["integrity"]
     daily = integrity["newest"].get("daily")
     if daily and daily["verdict"] == "fail":

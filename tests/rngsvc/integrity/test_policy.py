@@ -35,6 +35,7 @@ def hand_in(ready: dict[str, str], verdict: str) -> None:
         client.audit.record_integrity(sample_id, digest, "a signed report", verdict)
 
 
+@pytest.mark.rule("DK-2")
 def test_by_policy_a_failed_daily_check_ends_signing() -> None:
     with service("stop") as (ready, process):
         hand_in(ready, "pass")
@@ -44,6 +45,7 @@ def test_by_policy_a_failed_daily_check_ends_signing() -> None:
         assert "the daily check failed (log entry 4)" in process.stderr.read()
 
 
+@pytest.mark.rule("DK-2")
 def test_without_it_the_service_goes_on_and_says_so() -> None:
     with service("alarm") as (ready, process):
         hand_in(ready, "fail")
