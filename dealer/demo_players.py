@@ -11,6 +11,7 @@ from dealer.actions import Act, Action, Choice
 from dealer.house_rules import Form
 from dealer.state import SHOWDOWN, Hand, NeedAction
 
+_CHIP_CENTS = 100  # nobody raises to 9.59
 NAMES = ("Ann", "Ben", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hana")
 
 
@@ -36,7 +37,8 @@ def decide(hand: Hand, need: NeedAction, rng: random.Random) -> Action:
 def _raise(seat: int, choice: Choice, rng: random.Random) -> Action:
     """Raise by the least amount, now and then by more where the game lets one choose."""
     if choice.lowest < choice.highest and rng.random() < 0.25:
-        return Action(seat, choice.act, rng.randint(choice.lowest, min(choice.highest, 3 * choice.lowest)))
+        most = min(choice.highest, 3 * choice.lowest)
+        return Action(seat, choice.act, rng.randrange(choice.lowest, most + 1, _CHIP_CENTS))
     return Action(seat, choice.act, choice.lowest)
 
 
