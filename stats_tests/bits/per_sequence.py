@@ -164,8 +164,9 @@ class SecondLevel:
     """A test with the second level of SP 800-22, section 4.2, for `nist-compat`.
 
     One sequence: its own P-values. From `UNIFORMITY_FROM` sequences on: the chi-square of ten equal bins of P-values.
-    Fewer: the binomial tail of the number of P-values at or above 0.01. Sequences to which the test does not apply
-    are left out.
+    Fewer: the binomial tail of the number of P-values at or above 0.01. Two are not judged: both fall below 0.01 once
+    in 10,000 times, too often to count among so many tests, so even zeros alone would pass. Sequences to which the
+    test does not apply are left out.
     """
 
     ALPHA = 0.01
@@ -205,6 +206,8 @@ class SecondLevel:
         if not sequences:
             return not_applicable(test, UNJUDGED, "applies to none of the sequences")
         details = {"sequences": sequences, "passed": passed, "proportion": passed / sequences}
+        if sequences == 2:
+            return not_applicable(test, UNJUDGED, "two sequences show nothing: give one, or three and more", details)
         if sequences < self.UNIFORMITY_FROM:
             null = f"binomial, {sequences} sequences, {1 - self.ALPHA} at or above {self.ALPHA}"
             log_p = math.log(special.bdtr(passed, sequences, 1 - self.ALPHA))

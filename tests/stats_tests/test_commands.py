@@ -110,6 +110,18 @@ def test_a_file_of_decks_is_judged(tmp_path: Path, name: str, count: int, code: 
     assert printed["verdict"] == verdict
 
 
+@pytest.mark.parametrize(
+    ("mode", "sequences", "code"),
+    # NIST's second level cannot tell two sequences that fail from chance: undecided, never a pass.
+    [("corrected", 1, 1), ("corrected", 2, 1), ("nist-compat", 1, 1), ("nist-compat", 2, 3), ("nist-compat", 3, 1)],
+)
+def test_zeros_never_pass(tmp_path: Path, mode: str, sequences: int, code: int) -> None:
+    path = tmp_path / "zeros"
+    path.write_bytes(bytes(125_000 * sequences))
+    arguments = ("--format", "raw", "--battery", "sp800-22", "--mode", mode)
+    stats_tests("run", "--source", f"file:{path}", *arguments, code=code)
+
+
 def test_standard_input_is_judged_as_a_file_is(tmp_path: Path) -> None:
     path = tmp_path / "decks"
     decks_of("good", path, 10_000)
