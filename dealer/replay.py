@@ -5,13 +5,14 @@ for the others) and the acts in order. Cards never seen are filled with any that
 decide who wins, the result says so.
 """
 
+import json
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, permutations
 from math import perm
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from dealer import draw, stud
 from dealer.actions import Act, Action, IllegalAction
@@ -52,6 +53,50 @@ _POSTS: Final = {
     "big-blind": Post.BIG_BLIND,
     "dead-blind": Post.DEAD,
 }
+
+_KINDS: Final = {str: "a string", int: "an integer", list: "an array", dict: "an object"}
+_FORM: Final[Mapping[str, Any]] = {
+    "id": str,
+    "game": tuple(recorded.GAMES),
+    "structure": tuple(structure.value.replace("_", "-") for structure in Structure),
+    "stakes": dict,
+    "seats": [{"seat": int, "player": str, "stack": int}],
+    "forced": [{"player": str, "kind": tuple(_POSTS), "amount": int}],
+    "cards": dict,
+    "actions": [{"street": str, "player": str, "action": str}],
+}
+"""What every case has: a type, the words that are allowed, or the form of each element."""
+
+
+def read_case(text: bytes) -> dict[str, Any]:
+    """Return the case that a file's bytes hold; ValueError names the first member that a case must have otherwise."""
+    try:
+        case = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"must be JSON: {error}") from error
+    _check(case, _FORM, "")
+    return cast("dict[str, Any]", case)
+
+
+def _check(value: object, form: Any, at: str) -> None:
+    if isinstance(form, tuple):
+        if value not in form:
+            raise ValueError(f"{at}: {value!r} is not one of {', '.join(form)}")
+        return
+    kind = form if isinstance(form, type) else list if isinstance(form, list) else dict
+    # JSON's true and false are integers to Python.
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ValueError(f"{at or 'case'}: must be {_KINDS[kind]}")
+    if isinstance(form, list):
+        for index, element in enumerate(cast("list[object]", value)):
+            _check(element, form[0], f"{at}[{index}]")
+    elif isinstance(form, Mapping):
+        members = cast("dict[str, object]", value)
+        for name, inner in form.items():
+            where = f"{at}.{name}" if at else name
+            if name not in members:
+                raise ValueError(f"{where}: is missing")
+            _check(members[name], inner, where)
 
 
 def replay_case(case: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,3 +21,14 @@ class Ended(click.ClickException):
     def __init__(self, code: ExitCode, message: str) -> None:
         super().__init__(message)
         self.exit_code = int(code)  # type: ignore[misc]  # click declares it for the class and reads the instance
+
+
+def reason_of(error: Exception) -> str:
+    """Return what is wrong with a file, in words, of what reading it has raised."""
+    match error:
+        case KeyError():
+            return f"{error} is missing or unknown"
+        case OSError():
+            return error.strerror or "cannot be read"
+        case _:
+            return str(error)

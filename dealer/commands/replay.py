@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from dealer.commands.exit_codes import Ended, ExitCode
-from dealer.replay import differences, replay_case
+from dealer.commands.exit_codes import Ended, ExitCode, reason_of
+from dealer.replay import differences, read_case, replay_case
 
 
 @click.command()
@@ -21,11 +21,11 @@ def command(cases: tuple[Path, ...], as_json: bool) -> None:
     differ = []
     for path in cases:
         try:
-            case = json.loads(path.read_text())
+            case = read_case(path.read_bytes())
             played = replay_case(case)
             found = differences(case, played)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise Ended(ExitCode.USAGE, f"{path}: is no recorded hand: {error!r}") from error
+            raise Ended(ExitCode.USAGE, f"{path}: is no recorded hand: {reason_of(error)}") from error
         if found:
             differ.append(played["id"])
         if as_json:

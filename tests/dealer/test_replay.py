@@ -3,6 +3,7 @@
 import copy
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from dealer.hand import start
 from dealer.house_rules import Form, Stakes
-from dealer.replay import differences, replay_case
+from dealer.replay import differences, read_case, replay_case
 from dealer.rooms import recorded
 from tests.dealer.case_of import case_of
 from tests.dealer.play import Shoe, at_random, call_down, play
@@ -165,6 +166,32 @@ def test_a_record_whose_own_sums_do_not_agree_is_told() -> None:
             ("total_pot", {**case, "total_pot": case["total_pot"] + 1}),
         ):
             assert any(difference.startswith(begins) for difference in differences(wrong, replayed)), case["id"]
+
+
+WELL_FORMED = CASES["stud8-merge-13c04acd"]
+
+
+@pytest.mark.parametrize(
+    ("case", "told"),
+    [
+        ({}, "id: is missing"),
+        ([], "case: must be an object"),
+        ({**WELL_FORMED, "game": "whist"}, "game: 'whist' is not one of seven-card-stud, "),
+        ({**WELL_FORMED, "actions": None}, "actions: must be an array"),
+        ({**WELL_FORMED, "seats": [{"seat": 1, "player": "P1", "stack": 1.5}]}, "seats[0].stack: must be an integer"),
+        ({**WELL_FORMED, "seats": [{"seat": True, "player": "P1", "stack": 1}]}, "seats[0].seat: must be an integer"),
+        ({**WELL_FORMED, "forced": [{"player": "P1", "amount": 1}]}, "forced[0].kind: is missing"),
+    ],
+)
+def test_a_file_that_is_no_case_is_refused_by_the_member_that_is_wrong(case: object, told: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(told)}"):
+        read_case(json.dumps(case).encode())
+
+
+@pytest.mark.parametrize("text", [b"", b"\x7fELF\xff", b"[" * 100_000])
+def test_a_file_that_is_no_json_is_refused(text: bytes) -> None:
+    with pytest.raises(ValueError, match=r"^must be JSON"):
+        read_case(text)
 
 
 STAKES = {
