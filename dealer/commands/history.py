@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from dealer.commands.exit_codes import Ended, ExitCode
+from dealer.commands.exit_codes import Ended, ExitCode, reason_of
 from dealer.history import replay
 from dealer.history_phh import phh
 from dealer.rooms import GAMES
@@ -26,5 +26,5 @@ def command(file: Path, as_phh: bool) -> None:
             written = json.load(stream)
         rules = GAMES[written["game"]]
         click.echo(phh(replay(written, rules)) if as_phh else text(written, rules), nl=False)
-    except (ValueError, KeyError, TypeError) as error:
-        raise Ended(ExitCode.USAGE, f"{file}: cannot be printed so: {error!r}") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise Ended(ExitCode.USAGE, f"{file}: cannot be printed so: {reason_of(error)}") from error

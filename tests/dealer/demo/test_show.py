@@ -102,6 +102,7 @@ def test_money_is_in_whole_units(cents: int, shown: str) -> None:
         ("a player's", ["--phh"], 2),
         ("{}", [], 2),
         ("nonsense", [], 2),
+        ("[" * 100_000, [], 2),
     ],
 )
 def test_the_history_command(tmp_path: Path, content: str, arguments: list[str], exit_code: int) -> None:
