@@ -135,7 +135,7 @@ async def _play(
                 played += 1
                 failures += hand.failures
                 if as_json:
-                    click.echo(json.dumps(_json(hand)))
+                    click.echo(json.dumps(_json(hand, service.log_key)))
         verdict = "verified" if not failures else "NOT verified"
         say(f"\n{played} hand{'s' if played > 1 else ''} played and {verdict} in {time.monotonic() - began:.1f} s")
     return failures
@@ -148,8 +148,10 @@ async def _connect(service: Service, credentials: Credentials | None) -> Client:
         raise Ended(ExitCode.USAGE, str(error)) from error
 
 
-def _json(hand: Played) -> dict[str, object]:
+def _json(hand: Played, log_key: str) -> dict[str, object]:
     return {
+        # Without it nobody could check the history again: the key of a child service ends with this run.
+        "log_key": log_key,
         "game": hand.rules.name,
         "stakes": hand.stakes.name,
         "table": hand.table.hex(),

@@ -64,7 +64,9 @@ def test_every_game_is_played_and_every_step_of_every_document_holds() -> None:
 
 def test_what_is_not_shown_counts_as_not_verified(service: dict[str, str]) -> None:
     run = demo("--game", "limit_stud", "--json", "--rngsvc", service["grpc"], "--log-key", service["log_key"])
-    written = json.loads(run.stdout)["history"]
+    hand = json.loads(run.stdout)
+    assert hand["log_key"] == service["log_key"]
+    written = hand["history"]
     del written["receipt"]["openings"]
     for event in written["events"]:
         for card in event.get("cards", ()):
