@@ -17,10 +17,16 @@ from rngsvc.commands.remote import connect, connection_options, failures_as_exit
 
 @click.command()
 @click.option("--kind", type=click.Choice(["bits", "numbers", "shuffles"]), required=True, help="What is sampled.")
-@click.option("--count", type=click.IntRange(min=1), required=True, help="Bytes of bits, numbers, or decks.")
+@click.option("--count", type=click.IntRange(1, 2**64 - 1), required=True, help="Bytes of bits, numbers, or decks.")
 @click.option("--modulus", type=click.IntRange(1, 2**53 - 1), help="With numbers: values lie below it.")
 @click.option("--items", type=click.IntRange(1, 1020), help="With shuffles: items in a deck.  [default: 52]")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="File to write; - for stdout.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    required=True,
+    help="File to write; - for stdout.",
+)
 @connection_options
 @json_option
 def command(

@@ -285,6 +285,8 @@ SAMPLE_FAILURES = [
     (("--kind", "bits", "--count", "5", "--items", "2"), ExitCode.USAGE),
     (("--kind", "bits", "--count", "0"), ExitCode.USAGE),
     (("--kind", "bits", "--count", str(2**41)), ExitCode.USAGE),
+    (("--kind", "bits", "--count", str(2**64)), ExitCode.USAGE),
+    (("--kind", "bits", "--count", "5", "-o", "."), ExitCode.USAGE),
     (("--kind", "bits", "--count", "5", *NOBODY), ExitCode.UNDECIDED),
 ]
 
