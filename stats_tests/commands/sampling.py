@@ -110,16 +110,16 @@ def asked_for(
     """
     if source == "stdin" or source.startswith("file:"):
         return _file(source, format_, kind, n, range_, battery, mode, start, count)
+    if not source.startswith(("generator:", "rngsvc:")):
+        raise click.UsageError(f"--source {source}: must be file:PATH, stdin, generator:NAME or rngsvc:HOST:PORT")
     if format_ is not None:
         raise click.UsageError("--format is of files and streams")
     if source.startswith("generator:"):
         return _generator(source.removeprefix("generator:"), kind, n, range_, battery, mode, seed, start, count)
-    if source.startswith("rngsvc:"):
-        plan = plan_from(battery, kind_of(kind, n, range_, battery), n, range_, mode)
-        live = live_source(plan, source.removeprefix("rngsvc:"), connection)
-        drawn = EXTENTS[plan.battery][plan.setting.kind].drawn if count is None else count
-        return Asked(plan, live, start, start + drawn)
-    raise click.UsageError(f"--source {source}: must be file:PATH, stdin, generator:NAME or rngsvc:HOST:PORT")
+    plan = plan_from(battery, kind_of(kind, n, range_, battery), n, range_, mode)
+    live = live_source(plan, source.removeprefix("rngsvc:"), connection)
+    drawn = EXTENTS[plan.battery][plan.setting.kind].drawn if count is None else count
+    return Asked(plan, live, start, start + drawn)
 
 
 def live_source(plan: Plan, target: str, connection: dict[str, Any]) -> Source:

@@ -301,6 +301,7 @@ USAGE = [
     (("--source", "file:x", "--format", "raw", "--kind", "numbers"), "holds bits, not numbers"),
     (("--source", "file:x", "--format", "numbers"), "needs --range"),
     (("--source", "elsewhere:x"), "must be file:PATH"),
+    (("--source", "x.bits", "--format", "ascii-bits"), "must be file:PATH"),
     (("--source", "generator:none"), "no generator 'none'"),
     (("--source", "generator:sattolo", "--kind", "bits"), "makes shuffles, not bits"),
     (("--source", "generator:byte-modulo", "--n", "300"), "decks of up to 256 cards"),
