@@ -77,6 +77,8 @@ async def from_sqlite(path: Path) -> AsyncIterator[Source]:
         where = f"{path.absolute().as_uri()}?mode=ro"  # noqa: ASYNC240  (no file is touched)
         with closing(sqlite3.connect(where, uri=True, isolation_level=None)) as found:
             found.execute("BEGIN")
+            # The first read is what takes the snapshot, and what tells a file that is no database.
+            found.execute("SELECT count(*) FROM sqlite_schema")
             yield _SqliteEnd(found)
     except sqlite3.Error as error:
         raise StoreRefused(f"{path}: {error}") from error

@@ -1,6 +1,7 @@
 """A store is copied whole, from any kind to any kind, also while its writer goes on."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -85,6 +86,16 @@ async def test_what_holds_a_log_already_is_not_written_over(tmp_path: Path, kind
     assert await everything(again) == kept
     await first.close()
     await again.close()
+
+
+@pytest.mark.asyncio
+async def test_a_source_that_is_no_store_is_named_and_nothing_is_made(tmp_path: Path) -> None:
+    source, destination = tmp_path / "source", tmp_path / "destination"
+    source.write_bytes(b"no database" * 1000)
+    with pytest.raises(StoreRefused, match=r"source: file is not a database"):
+        async with from_sqlite(source) as found, into_sqlite(destination) as new:
+            await copy(found, new)
+    assert os.listdir(tmp_path) == ["source"]
 
 
 @pytest.mark.parametrize("kind", ENDS)
