@@ -16,6 +16,7 @@ from rngsvc.store.address import split_address
 from rngsvc.store.migrations import migrations_after
 
 _READERS: Final = 4
+_GOODBYE_S: Final = 5.0
 _STEP: Final = "seq, n, kind, position, secret, time, k, places"
 # A writer whose machine vanished is noticed after about eleven seconds, and its lock is free.
 _SESSION: Final = {
@@ -77,12 +78,16 @@ class PostgresStore:
                 await writer.execute("INSERT INTO schema_version VALUES ($1)", each.number)
 
     async def close(self) -> None:
-        """End both sessions; with the writer's the lock is free."""
+        """End both sessions. The lock is free when it returns, and at the latest when the server notices the end."""
         readers, writer, self._readers, self._writer = self._readers, self._writer, None, None
         if readers:
             readers.terminate()
         if writer:
-            writer.terminate()
+            try:
+                await writer.execute("SELECT pg_advisory_unlock_all()", timeout=_GOODBYE_S)
+                await writer.close(timeout=_GOODBYE_S)
+            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                writer.terminate()  # the server, or the way to it, is gone
 
     # --- Writing ---
 
