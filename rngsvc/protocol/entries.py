@@ -8,8 +8,9 @@ means is written in `transparency-log.md`; `entry.schema.json` says the same to 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from rngsvc.protocol.commitment import (
     MAX_CONTRIBUTION_BYTES,
@@ -29,7 +30,7 @@ from rngsvc.protocol.commitment import (
 from rngsvc.protocol.derivation import MAX_DRAWS, MAX_MODULUS, MAX_PURPOSE_BYTES, STREAM_BYTES
 from rngsvc.protocol.errors import MalformedError
 from rngsvc.protocol.escrow import ESCROW_BYTES
-from rngsvc.protocol.members import Array, Codec, Integer, Octets, Record, Row, Word, load, member
+from rngsvc.protocol.members import Array, Codec, Integer, Octets, Record, Row, Word, load, member, members_of
 from rngsvc.protocol.octets import sha256
 from rngsvc.protocol.signed_note import verify_ed25519
 
@@ -94,7 +95,13 @@ class _Entry:
 
     def encode(self) -> bytes:
         """Return the canonical bytes, whose `merkle.leaf_hash` stands in the tree."""
-        return canonical(self.members())
+        written = []
+        for name, codec in _text_members(self.type):
+            if codec is None:
+                written.append(name)
+            elif (value := getattr(self, name)) is not None:
+                written.append(f'"{name}":{codec.text(value)}')
+        return f"{{{','.join(written)}}}".encode("ascii")
 
     def check(self) -> None:
         """Raise MalformedError where the members do not go together."""
@@ -372,6 +379,20 @@ ENTRY_TYPES: Final[Mapping[str, type[Entry]]] = {
 }
 
 _encode: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode
+
+
+@cache
+def _text_members(kind: str) -> tuple[tuple[str, Codec[Any] | None], ...]:
+    """Return the members of an entry of type ``kind`` in canonical order, each with its codec.
+
+    Where there is none, the name is the whole text: it is the same in every entry of the type.
+    """
+    codecs: dict[str, tuple[str, Codec[Any] | None]] = {
+        "v": (f'"v":"{VERSION}"', None),
+        "type": (f'"type":"{kind}"', None),
+        **{name: (name, codec) for name, (codec, _) in members_of(cast("Any", ENTRY_TYPES[kind])).items()},
+    }
+    return tuple(codecs[name] for name in sorted(codecs))
 
 
 def canonical(members: Mapping[str, Any]) -> bytes:

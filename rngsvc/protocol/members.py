@@ -28,6 +28,10 @@ class Codec(ABC, Generic[T]):
     def write(self, value: T) -> Any:
         """Return ``value`` as `json` writes it."""
 
+    def text(self, value: T) -> str:
+        """Return ``value`` as canonical JSON text."""
+        return json.dumps(self.write(value))
+
 
 @dataclasses.dataclass(frozen=True)
 class Integer(Codec[int]):
@@ -45,6 +49,10 @@ class Integer(Codec[int]):
     def write(self, value: int) -> int:
         """Return the number itself."""
         return value
+
+    def text(self, value: int) -> str:
+        """Return its digits."""
+        return str(value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +80,10 @@ class Octets(Codec[bytes]):
         """Return lower-case hex."""
         return value.hex()
 
+    def text(self, value: bytes) -> str:
+        """Return it in quotes."""
+        return f'"{value.hex()}"'
+
 
 _HEX: Final = frozenset("0123456789abcdef")
 
@@ -91,6 +103,10 @@ class Word(Codec[str]):
     def write(self, value: str) -> str:
         """Return the word itself."""
         return value
+
+    def text(self, value: str) -> str:
+        """Return it in quotes; our words need no escapes."""
+        return f'"{value}"'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,6 +152,10 @@ class Array(Codec[tuple[T, ...]]):
         write = self.item.write
         return [write(each) for each in value]
 
+    def text(self, value: Iterable[T]) -> str:
+        """Return the items' texts in brackets."""
+        return f"[{','.join(map(self.item.text, value))}]"
+
 
 class Row(Codec[Any]):
     """A fixed row of values, each of its own kind; a tuple in the program, an array in JSON."""
@@ -157,6 +177,10 @@ class Row(Codec[Any]):
     def write(self, value: Iterable[Any]) -> list[Any]:
         """Return a list of the written values."""
         return [column.write(each) for column, each in zip(self.columns, value, strict=True)]
+
+    def text(self, value: Iterable[Any]) -> str:
+        """Return the values' texts in brackets."""
+        return f"[{','.join([column.text(each) for column, each in zip(self.columns, value, strict=True)])}]"
 
 
 class Record(Codec[T]):

@@ -669,7 +669,9 @@ class CloseHandRequest(_message.Message):
     outcome: Global___Outcome.ValueType
     """How it ended."""
     reason: _builtins.str
-    """Why, unless complete: one of misdeal, players_left, rng_lost, caller, exhausted."""
+    """Why, unless complete: aborted takes misdeal, players_left, rng_lost, caller or exhausted; lost takes seed_lost or
+    key_lost.
+    """
     def __init__(
         self,
         *,
