@@ -134,13 +134,15 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
     @_answers
     async def Sit(self, identity: Identity, request: table_pb2.SitRequest) -> table_pb2.SitResponse:  # noqa: D102, N802
         live = self._played_by(identity, request.table)
-        live.sit(identity.player, request.seat, wire.amount(request.amount), wire.request_id(request.request_id))
+        named = wire.request_id(identity.player, request.request_id)
+        live.sit(identity.player, request.seat, wire.amount(request.amount), named)
         return table_pb2.SitResponse()
 
     @_answers
     async def TopUp(self, identity: Identity, request: table_pb2.TopUpRequest) -> table_pb2.TopUpResponse:  # noqa: D102, N802
         live = self._played_by(identity, request.table)
-        live.top_up(identity.player, wire.amount(request.amount), wire.request_id(request.request_id))
+        named = wire.request_id(identity.player, request.request_id)
+        live.top_up(identity.player, wire.amount(request.amount), named)
         return table_pb2.TopUpResponse()
 
     @_answers

@@ -69,11 +69,11 @@ def table_id(value: bytes) -> bytes:
     return value
 
 
-def request_id(value: bytes) -> bytes:
-    """Return what names a request."""
+def request_id(player: str, value: bytes) -> bytes:
+    """Return what names a player's request in the room: two players may choose the same id."""
     if not 1 <= len(value) <= _MAX_REQUEST_ID:
         raise InvalidField("request_id", f"must be 1..{_MAX_REQUEST_ID} bytes")
-    return value
+    return player.encode() + b"/" + value
 
 
 def amount(value: int) -> int:

@@ -217,6 +217,21 @@ def test_a_repeated_sit_or_top_up_moves_chips_once(house: world.House) -> None:
     run(story)
 
 
+def test_two_players_may_choose_the_same_request_id(house: world.House) -> None:
+    async def story() -> None:
+        table = await world.open_table(house, "casino_club")
+        for seat, player in enumerate(("ann", "ben"), 1):
+            async with world.stub(house.address, house.token(player)) as room:
+                sit = table_pb2.SitRequest(table=table, seat=seat, amount=40_000, request_id=b"1")
+                await room.Sit(sit)
+                await room.Sit(sit)
+        async with world.stub(house.address, house.token("ann")) as room:
+            state = (await anext(aiter(room.Watch(table_pb2.WatchRequest(table=table))))).state
+            assert [(seat.seat, seat.stack) for seat in state.seats] == [(1, 40_000), (2, 40_000)]
+
+    run(story)
+
+
 def test_an_illegal_action_names_the_legal_ones(house: world.House) -> None:
     async def story() -> None:
         players = await world.seated(house, "limit_stud", ["ann", "ben"])
