@@ -6,6 +6,7 @@ of an open hand is kept in a cache. Whatever was derived once is derived again, 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from rngsvc.calls import Contributions
 from rngsvc.errors import Reason, Refused
@@ -14,7 +15,7 @@ from rngsvc.protocol.card_seal import cards_root, salts, seal
 from rngsvc.protocol.commitment import commit, contribution_leaf, promise
 from rngsvc.protocol.derivation import permute
 from rngsvc.protocol.errors import StreamExhaustedError
-from rngsvc.protocol.merkle import root_of
+from rngsvc.protocol.merkle import EMPTY_ROOT, root_of
 from rngsvc.shuffles import Dealt, DealtCache
 from rngsvc.vault import SecretLost, Vault, day_of
 
@@ -27,6 +28,9 @@ class Given:
     leaves: tuple[bytes, ...]
     root: bytes
     absent: tuple[int, ...]
+
+
+NOTHING_GIVEN: Final = Given((), (), EMPTY_ROOT, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class HandSecrets:
 
     def given(self, table: bytes, hand: Hand, contributions: Contributions) -> Given:
         """Step 2. Match given seeds with the hand's promises; one that does not match refuses the whole call."""
+        if not hand.promises and not contributions:
+            return NOTHING_GIVEN
         given = dict(contributions)
         seeds = []
         for contributor, promised in hand.promises:

@@ -170,7 +170,7 @@ class ShuffleServicer(shuffle_pb2_grpc.ShuffleServiceServicer):
         shuffled, failures = _sorted_out(await self._service.seal(caller.get(), calls))
         return shuffle_pb2.BatchSealShuffleResponse(
             logged=wire.batch_entries([each.logged for each in shuffled]),
-            leaves=b"".join(leaf for each in shuffled for leaf in each.leaves),
+            leaves=b"".join([b"".join(each.leaves) for each in shuffled]),
             contribution_leaves=[b"".join(each.contribution_leaves) for each in shuffled],
             openings=[opened for each in shuffled if (opened := wire.openings(each.openings))],
             failures=failures,

@@ -58,9 +58,20 @@ class Table:
 
     def with_hands(self, changed: Sequence[Hand], prev: bytes | None = None) -> "Table":
         """Return the table with hands in their new state and, if an entry was logged, its leaf hash."""
-        hands = {**self.hands, **{hand.seq: hand for hand in changed}}
-        return replace(
-            self, hands=hands, prev=prev or self.prev, last_reserved=max(self.last_reserved, changed[-1].seq)
+        hands = dict(self.hands)
+        for hand in changed:
+            hands[hand.seq] = hand
+        # Written out: `replace` would take longer than all the rest, and every step comes here.
+        return Table(
+            self.id,
+            self.owner,
+            self.position,
+            self.terms,
+            prev or self.prev,
+            max(self.last_reserved, changed[-1].seq),
+            self.last_closed,
+            self.last_closed_ms,
+            hands,
         )
 
     def without(self, hand: Hand, prev: bytes) -> "Table":
