@@ -12,9 +12,9 @@ from dealer.history import Reader, history, open_locations, replay
 from dealer.house_rules import HouseRules, Stakes
 from dealer.rooms import GAMES
 from dealer.shufflers import register
-from dealer.store import Store, StoredTable
+from dealer.store import Store, StoredTable, StoreLost
 from dealer.table import Refused
-from dealer.table_live import LiveTable
+from dealer.table_live import Decision, LiveTable
 from rngsvc.client import Client, Table
 
 _log = structlog.get_logger("dealer.card_room")
@@ -27,16 +27,24 @@ class UnknownTable(Exception):
 class CardRoom:
     """Opens tables and keeps them going. `stopped` is set when a table met a defect: then everything must stop.
 
-    ``auditor`` are the raw X25519 and Ed25519 public keys of the tables' auditor; ``clock`` gives ms since 1970.
+    ``auditor`` are the raw X25519 and Ed25519 public keys of the tables' auditor; ``clock`` gives ms since 1970;
+    ``decided`` is told of each decision at any table.
     """
 
     def __init__(
-        self, store: Store, service: Client, auditor: tuple[bytes, bytes], grant: int, clock: Callable[[], int]
+        self,
+        store: Store,
+        service: Client,
+        auditor: tuple[bytes, bytes],
+        grant: int,
+        clock: Callable[[], int],
+        decided: Callable[[Decision], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._service = service
         self._auditor = auditor
         self._clock = clock
+        self._decided = decided
         self._live: dict[bytes, LiveTable] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.stopped = asyncio.Event()
@@ -68,7 +76,7 @@ class CardRoom:
     def _go_on(self, stored: StoredTable) -> LiveTable:
         rules = GAMES[stored.game]
         stakes = stakes_of(rules, stored.stakes)
-        live = LiveTable(stored, rules, stakes, self._store, self._cashier, self._register, self._clock)
+        live = LiveTable(stored, rules, stakes, self._store, self._cashier, self._register, self._clock, self._decided)
         self._live[stored.table] = live
         task = asyncio.create_task(live.run())
         self._tasks.add(task)
@@ -80,20 +88,35 @@ class CardRoom:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            _log.critical("a table met a defect", exc_info=task.exception())
-            self.stopped.set()
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            return
+        if isinstance(error, StoreLost):
+            _log.critical("the store is lost", why=str(error))
+        else:
+            _log.critical("a table met a defect", exc_info=error)
+        self.stopped.set()
+
+    async def drain(self) -> None:
+        """Begin no new hand; return when all that are being played are over and closed."""
+        for live in self._live.values():
+            live.finish()
+        for live in self._live.values():
+            while live.in_hand:
+                await live.changes(live.version)
 
     def table(self, table: bytes) -> LiveTable:
-        """Return a table. Raises UnknownTable."""
+        """Return a table as it is stored. Raises UnknownTable, StoreFailed."""
         try:
-            return self._live[table]
+            live = self._live[table]
         except KeyError:
             raise UnknownTable("table: there is none with this id") from None
+        live.refresh()
+        return live
 
     def tables(self) -> list[LiveTable]:
-        """Return all tables, by id."""
-        return [self._live[table] for table in sorted(self._live)]
+        """Return all tables, by id. Raises StoreFailed."""
+        return [self.table(table) for table in sorted(self._live)]
 
     def history(self, table: bytes, number: int, player: str) -> tuple[int, str]:
         """Return a closed hand's number and its history with receipt as ``player`` may see it (CC-15).

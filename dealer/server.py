@@ -20,7 +20,7 @@ from dealer import wire
 from dealer.actions import IllegalAction
 from dealer.card_room import CardRoom, UnknownTable
 from dealer.cashier import NotEnough
-from dealer.store import StoreFailed
+from dealer.store import StoreFailed, StoreLost
 from dealer.table import Refused
 from dealer.table_commands import SitIn, SitOut, Stand
 from dealer.table_live import LiveTable
@@ -53,6 +53,7 @@ STATUS: Final[dict[type[Exception], tuple[int, str]]] = {
     IllegalAction: (code_pb2.FAILED_PRECONDITION, "ILLEGAL_ACTION"),
     NotEnough: (code_pb2.FAILED_PRECONDITION, "NOT_ENOUGH"),
     StoreFailed: (code_pb2.UNAVAILABLE, "STORE_FAILED"),
+    StoreLost: (code_pb2.UNAVAILABLE, "STORE_LOST"),
 }
 
 
@@ -202,13 +203,13 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
         view = wire.View(live, identity.plays_as)
         try:
             while True:
-                seen = live.version
+                seen = self._room.table(live.id).version
                 message = view.next()
                 if message is not None:
                     self.caller(context)  # a token that has expired is shown nothing more
                     yield message
                 await live.changes(seen)
-        except TokenRefused as error:
+        except (TokenRefused, StoreFailed) as error:
             await context.abort_with_status(rpc_status.to_status(to_status(error)))
         except asyncio.CancelledError:
             # The caller has left, or the server stops. A CancelledError that escapes a handler hangs its client.

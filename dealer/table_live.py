@@ -6,10 +6,11 @@ dealer goes on with the same cards. Nothing here knows gRPC.
 """
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 
@@ -19,7 +20,7 @@ from dealer.history import Reader, Viewer, history, open_locations
 from dealer.house_rules import HouseRules, Stakes
 from dealer.shufflers import CardsLost, NotTrusted, SealedShoe
 from dealer.state import Hand, NeedAction, NeedCards
-from dealer.store import FinishedHand, Store, StoredTable, StoreFailed
+from dealer.store import FinishedHand, Store, StoredTable, StoreFailed, StoreLost
 from dealer.stub import Location
 from dealer.table import Refused, Table
 from dealer.table_commands import (
@@ -58,10 +59,19 @@ class Phase(Enum):
     CLOSING = "closing"
 
 
+class Decision(NamedTuple):
+    """A player's decision as the house counts it: how long it took, and whether the clock made it for him."""
+
+    game: str
+    seconds: float
+    by_clock: bool
+
+
 class LiveTable:
     """A stored table and everything that happens to it. `run` is its life; the other methods answer callers.
 
-    ``register`` gives the table at the shuffle service; ``clock`` the time in ms since 1970.
+    ``register`` gives the table at the shuffle service; ``clock`` the time in ms since 1970; ``decided`` is told of
+    each decision.
     """
 
     def __init__(
@@ -73,6 +83,7 @@ class LiveTable:
         cashier: Cashier,
         register: Callable[[bytes], Any],
         clock: Callable[[], int],
+        decided: Callable[[Decision], None] = lambda _: None,
     ) -> None:
         self.id = stored.table
         self.rules = rules
@@ -81,7 +92,11 @@ class LiveTable:
         self._cashier = cashier
         self._register = register
         self._clock = clock
+        self._decided = decided
         self._now = 0
+        # What is in memory may not be what is stored.
+        self._stale = False
+        self._no_new_hand = False
         self._at_service: client.Table | None = None
         self._shoe: SealedShoe | None = None
         self._distrust: NotTrusted | None = None
@@ -147,6 +162,7 @@ class LiveTable:
                 raise AssertionError(f"the journal has a note {other}")
 
     def _note(self, note: str, **fields: Any) -> None:
+        self.refresh()
         entry = {"note": note, **fields}
         self._append([entry], [])
         self._noted(entry)
@@ -155,28 +171,39 @@ class LiveTable:
         try:
             self._store.append(self.id, entries, transfers)
         except StoreFailed:
-            # Nobody is shown what may not be stored.
-            self._load(self._store.table(self.id))
-            self._cashier.load(self._store.balances())
+            self._stale = True
+            with contextlib.suppress(StoreFailed):
+                self.refresh()
             raise
         self._cashier.post(transfers)
+
+    def refresh(self) -> None:
+        """Be what is stored, if a write has failed since. Raises StoreFailed; then nobody may be shown anything."""
+        if self._stale:
+            self._load(self._store.table(self.id))
+            self._cashier.load(self._store.balances())
+            self._stale = False
 
     def do(self, command: Command, *, request: bytes = b"", transfers: Iterable[Transfer] = ()) -> None:
         """Carry a command out and keep it. A ``request`` that was carried out before changes nothing.
 
         Raises Refused, IllegalAction, or StoreFailed; then nothing has changed.
         """
+        self.refresh()
         entry = encode(command, self.now_ms())
         key = request.hex()
         if key in self._requests:
             if self._requests[key] != entry | {"at": 0}:
                 raise Refused("request_id", "must be a fresh one: it named another request before")
             return
+        turn, turns = self.table.turn, self.table.turns
         self._do(command, entry["at"])
         self._append(
             [entry | ({"request": key} if key else {})],
             [*transfers, *self._cashed_out()],
         )
+        if turn is not None and self.table.turns != turns:
+            self._decided(Decision(self.rules.name, (entry["at"] - turn.asked_ms) / 1000, isinstance(command, Tick)))
         if key:
             self._requests[key] = entry | {"at": 0}
             while len(self._requests) > _REMEMBERED_REQUESTS:
@@ -303,14 +330,17 @@ class LiveTable:
     # --- the life of a table
 
     async def run(self) -> None:
-        """Let the table go on until cancelled. Only a defect ends it with an exception."""
+        """Let the table go on until cancelled. Only a defect, or a store that is lost, ends it with an exception."""
         pause_s = 0.0
         while True:
             try:
+                self.refresh()
                 for seat in list(self.table.seats.values()):
                     self._connection(seat.player, connected=seat.player in self._watchers)
                 await self._pause(pause_s)
                 await self._step()
+            except StoreLost:
+                raise
             except (CardsLost, StoreFailed) as error:
                 if isinstance(error, NotTrusted) and self._distrust is None:
                     _log.critical("the table deals no more", table=self.id.hex(), hand=self.seq, exc_info=error)
@@ -322,6 +352,21 @@ class LiveTable:
                 if self._delay:
                     self._delay = ""
                     self._wake()
+
+    def finish(self) -> None:
+        """Begin no hand any more; the one that is being played goes on."""
+        self._no_new_hand = True
+        self._wake()
+
+    @property
+    def in_hand(self) -> bool:
+        """Say whether a hand has begun that is not closed at the shuffle service yet."""
+        return self.table.playing or (self.seq != 0 and self.table.number == self.seq)
+
+    @property
+    def distrusts(self) -> bool:
+        """Say whether the shuffle service gave an answer that proves nothing, so that the table deals no more."""
+        return self._distrust is not None
 
     def _lost(self, why: str) -> None:
         """Say why there are no cards (AL-22)."""
@@ -364,6 +409,9 @@ class LiveTable:
         elif self.seq and self.table.number == self.seq and hand is not None:
             self._enter(Phase.CLOSING)
             await self._close(hand)
+        elif self._no_new_hand:
+            self._enter(Phase.WAITING)
+            await self._wait(None)
         elif self.seq and self._draw_among:
             await self._draw_button()
         elif self.seq:
@@ -409,10 +457,10 @@ class LiveTable:
                 self.do(DrawButton(drawn))
         await self._leave(shoe, "complete")
 
-    async def _leave(self, shoe: SealedShoe, outcome: str) -> None:
+    async def _leave(self, shoe: SealedShoe, outcome: str, reason: str = "players_left") -> None:
         """Close a hand in which no card was dealt."""
         if shoe.state != "closed":
-            await shoe.close(outcome, "" if outcome == "complete" else "players_left")
+            await shoe.close(outcome, "" if outcome == "complete" else reason)
         self._note("closed", seq=self.seq)
 
     # --- before the deal
@@ -420,6 +468,11 @@ class LiveTable:
     async def _prepare(self) -> None:
         """Have seeds promised, logged and revealed; then begin the hand."""
         shoe = await self._reserved()
+        if self._seeds is None and shoe.state == "sealed":
+            # Our store is an older copy: players may have seen these cards, so nobody plays with them again.
+            _log.error("a hand that the store does not know is given up", table=self.id.hex(), hand=self.seq)
+            await self._leave(shoe, "aborted", "caller")
+            return
         if shoe.state == "closed" or self.table.next_deal() is None:
             await self._leave(shoe, "aborted")
             return
@@ -438,7 +491,7 @@ class LiveTable:
             self._note("seeds", seeds=_to_hex(self.given_seeds))
         if self.table.next_deal() is None:
             await self._leave(shoe, "aborted")
-        else:
+        elif not self._no_new_hand:
             self.do(Begin(self.seq))
 
     def _present(self) -> set[bytes]:

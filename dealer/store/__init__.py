@@ -1,6 +1,7 @@
 """What the dealer keeps: tables, their journals, the ledger and finished hands. `Store` is the port.
 
-`sqlite` is the default and survives `kill -9` at any point; `memory` is for trying things out and for tests.
+`sqlite` is for one machine, `postgres` for a dealer with a standby; what is written in either survives `kill -9` at any
+point. `memory` is for trying things out and for tests. A store has one dealer at a time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +32,18 @@ class FinishedHand(NamedTuple):
 
 class StoreFailed(Exception):
     """It is not known what is stored: whoever gets this reloads, and shows nothing of what he wanted to store."""
+
+
+class StoreLost(StoreFailed):
+    """The store is gone for this process, and perhaps another dealer's by now: it stops; a fresh start finds out."""
+
+
+class StoreHeld(StoreFailed):
+    """Another dealer has the store."""
+
+
+class StoreUnreachable(StoreFailed):
+    """The store cannot be reached at the start: nothing is wrong with it as far as we know."""
 
 
 class Store(Protocol):
