@@ -4,14 +4,15 @@ A source gives its items in chunks, checked: numbers below the range, each deck 
 file is told with the byte offset at which it is wrong, and nothing is judged.
 """
 
+import os
 import re
 import sys
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,33 +136,35 @@ def to_bytes(items: Items) -> bytes:
 def from_bytes(raw: bytes, format_: Format, size: int, offset: int) -> Items:
     """Return whole items from a binary format, checked; `offset` is where `raw` begins, for messages."""
     width = item_bytes(format_, size)
-
-    def where(item: int) -> str:
-        return f"byte offset {offset + width * item}"
-
     match KIND_OF[format_]:
         case Kind.BITS:
             return np.frombuffer(raw, dtype=np.uint8)
         case Kind.NUMBERS:
             numbers = np.frombuffer(raw, dtype=">u8").astype(np.uint64)
-            _check_numbers(numbers, size, where)
+            _check_numbers(numbers, size, lambda item: f"byte offset {offset + width * item}")
             return numbers
         case Kind.SHUFFLES:
             cards = np.frombuffer(raw, dtype=np.uint8 if format_ is Format.DECKS_U8 else ">u2")
             decks = cards.astype(np.uint16).reshape(-1, size) if width > size else cards.reshape(-1, size)
-            _check_decks(decks, where)
+
+            def described(deck: int, place: int) -> str:
+                at, number = offset + width * deck + width // size * place, offset // width + deck + 1
+                return f"byte offset {at}: card {place + 1} of deck {number} is {decks[deck, place]}"
+
+            _check_decks(decks, described)
             return decks.astype(np.uint8) if size <= 256 else decks
 
 
-def _check_numbers(numbers: NDArray[np.uint64], m: int, where: Any) -> None:
+def _check_numbers(numbers: NDArray[np.uint64], m: int, where: Callable[[int], str]) -> None:
+    """Raise SampleError unless all are below m; `where` says where a number stands."""
     wrong = np.flatnonzero(numbers >= np.uint64(m))
     if len(wrong):
         first = int(wrong[0])
         raise SampleError(f"{where(first)}: {int(numbers[first])} is not in the range 0..{m - 1}")
 
 
-def _check_decks(decks: Decks, where: Any) -> None:
-    """Raise SampleError unless each row is a permutation of 0..n-1."""
+def _check_decks(decks: Decks, described: Callable[[int, int], str]) -> None:
+    """Raise SampleError unless each row is a permutation of 0..n-1; `described` says which card is where, and what."""
     count, n = decks.shape
     too_large = (decks >= n).any(axis=1)
     seen = np.zeros((count, n), dtype=bool)
@@ -171,11 +174,11 @@ def _check_decks(decks: Decks, where: Any) -> None:
         return
     first = int(wrong[0])
     deck = decks[first].tolist()
-    if too_large[first]:
-        card = next(card for card in deck if card >= n)
-        raise SampleError(f"{where(first)}: the deck holds card {card}; {n} cards are numbered 0..{n - 1}")
-    repeated = next(card for place, card in enumerate(deck) if card in deck[:place])
-    raise SampleError(f"{where(first)}: the deck holds card {repeated} twice")
+    for place, card in enumerate(deck):
+        if card >= n:
+            raise SampleError(f"{described(first, place)}; {n} cards are numbered 0..{n - 1}")
+        if card in deck[:place]:
+            raise SampleError(f"{described(first, place)}, which the deck holds already")
 
 
 @dataclass(frozen=True)
@@ -329,15 +332,17 @@ class StreamSource:
         self.left_over_bits = len(held)
 
     def _text_decks(self, file: BinaryIO) -> Iterator[Items]:
-        lines: list[tuple[int, bytes]] = []
-        for offset, line in _lines(file):
-            if line.strip() and not line.lstrip().startswith(b"#"):
-                lines.append((offset, line))
+        lines: list[Line] = []
+        before = 0
+        for line in _lines(file):
+            if line.text.strip() and not line.text.lstrip().startswith(b"#"):
+                lines.append(line)
             if len(lines) >= 4096:
-                yield _parse_decks(lines, self.size)
+                yield _parse_decks(lines, self.size, before)
+                before += len(lines)
                 lines = []
         if lines:
-            yield _parse_decks(lines, self.size)
+            yield _parse_decks(lines, self.size, before)
 
     def describe(self) -> dict[str, Any]:
         """Return name and format."""
@@ -354,19 +359,33 @@ def _ascii_bits(file: BinaryIO) -> Iterator[NDArray[np.uint8]]:
         wrong = np.flatnonzero(~digits & ~space)
         if len(wrong):
             offset = int(wrong[0])
-            raise SampleError(f"byte offset {at + offset}: {_shown(read[offset : offset + 1])} is neither 0 nor 1")
+            raise SampleError(f"byte offset {at + offset}: {_shown(read[offset:], 1)} is neither 0 nor 1")
         yield characters[digits] & 1
         at += len(read)
 
 
-def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield each line with its offset; no line is longer than `MOST_LINE_BYTES`."""
-    at = 0
-    while line := file.readline(MOST_LINE_BYTES + 1):
-        if len(line) > MOST_LINE_BYTES:
-            raise SampleError(f"byte offset {at}: a line is longer than {MOST_LINE_BYTES} bytes")
-        yield at, line
-        at += len(line)
+class Line(NamedTuple):
+    """A line of a text file.
+
+    Attributes:
+        number: counted from 1.
+        offset: of its first byte in the file.
+        text: with its end.
+    """
+
+    number: int
+    offset: int
+    text: bytes
+
+
+def _lines(file: BinaryIO) -> Iterator[Line]:
+    """Yield the lines; none is longer than `MOST_LINE_BYTES`."""
+    number, at = 1, 0
+    while text := file.readline(MOST_LINE_BYTES + 1):
+        if len(text) > MOST_LINE_BYTES:
+            raise SampleError(f"byte offset {at}, line {number}: a line is longer than {MOST_LINE_BYTES} bytes")
+        yield Line(number, at, text)
+        number, at = number + 1, at + len(text)
 
 
 _HEADER: Final = re.compile(rb"\s*(type|count|numbit)\s*:\s*(\S+)\s*")
@@ -376,11 +395,11 @@ def _dieharder_bits(file: BinaryIO) -> Iterator[NDArray[np.uint8]]:
     header: dict[bytes, bytes] = {}
     numbers: list[tuple[int, bytes]] = []
     seen = 0
-    for offset, line in _lines(file):
-        stripped = line.strip()
+    for _, offset, text in _lines(file):
+        stripped = text.strip()
         if not stripped or stripped.startswith(b"#"):
             continue
-        if match := _HEADER.fullmatch(line):
+        if not seen and (match := _HEADER.fullmatch(text)):
             header[match[1]] = match[2]
             continue
         if not seen:
@@ -401,15 +420,19 @@ def _check_dieharder_header(offset: int, header: Mapping[bytes, bytes]) -> None:
         raise SampleError(f"byte offset {offset}: before the first number the header must say 'type: d'")
     for name, most in ((b"count", 10**15), (b"numbit", 64)):
         value = header.get(name, b"")
-        if not value.isdigit() or not 1 <= int(value) <= most:
+        if not value.isdigit() or len(value) > len(str(most)) or not 1 <= int(value) <= most:
             raise SampleError(f"byte offset {offset}: the header must give {name.decode()} as 1..{most}")
 
 
 def _bits_of_numbers(numbers: list[tuple[int, bytes]], numbit: int) -> NDArray[np.uint8]:
     values = _integers(numbers)
-    _check_numbers(values, 1 << numbit, lambda i: f"byte offset {numbers[i][0]}") if numbit < 64 else None
+    _check_numbers(values, 1 << numbit, _places(numbers)) if numbit < 64 else None
     octets = values.astype(">u8").view(np.uint8).reshape(-1, 8)
     return np.unpackbits(octets, axis=1)[:, 64 - numbit :].ravel()
+
+
+def _places(tokens: list[tuple[int, bytes]]) -> Callable[[int], str]:
+    return lambda i: f"byte offset {tokens[i][0]}"
 
 
 def _integers(tokens: list[tuple[int, bytes]]) -> NDArray[np.uint64]:
@@ -430,57 +453,79 @@ def _decimal_numbers(file: BinaryIO, m: int) -> Iterator[Items]:
             raise SampleError(f"byte offset {at + whole}: {_shown(held[whole:])} is no number of 64 bits")
         tokens = [(at + match.start(), match[0]) for match in re.finditer(rb"\S+", held[:whole])]
         numbers = _integers(tokens)
-        _check_numbers(numbers, m, lambda i, tokens=tokens: f"byte offset {tokens[i][0]}")
+        _check_numbers(numbers, m, _places(tokens))
         yield numbers
         held, at = held[whole:], at + whole
         if not read:
             return
 
 
-def _tokens(line: bytes) -> list[bytes]:
-    return line.replace(b",", b" ").split()
+_CARD: Final = re.compile(rb"[^\s,]+")
 
 
-def _parse_decks(lines: list[tuple[int, bytes]], n: int) -> Items:
-    rows = [_tokens(line) for _, line in lines]
-    for (offset, _), row in zip(lines, rows, strict=True):
+def _parse_decks(lines: list[Line], n: int, before: int) -> Items:
+    """Return the decks of some lines, checked; `before` decks stand in the lines before them."""
+    rows = [_CARD.findall(line.text) for line in lines]
+    for deck, (line, row) in enumerate(zip(lines, rows, strict=True), start=before + 1):
         if len(row) != n:
-            raise SampleError(f"byte offset {offset}: the deck has {len(row)} cards instead of {n}")
+            where = f"byte offset {line.offset}, line {line.number}"
+            raise SampleError(f"{where}: deck {deck} has {len(row)} cards instead of {n}")
+
+    def described(deck: int, place: int) -> str:
+        line = lines[deck]
+        column = [match.start() for match in _CARD.finditer(line.text)][place]
+        where = f"byte offset {line.offset + column}, line {line.number}, column {column + 1}"
+        return f"{where}: card {place + 1} of deck {before + deck + 1} is {_shown(rows[deck][place])}"
+
     names = {
         f"{rank}{suit}".encode(): 4 * r + s - (52 - n) for r, rank in enumerate(RANKS) for s, suit in enumerate(SUITS)
     }
     named = n in {52, 36, 32} and rows[0][0] in names
     cards = np.empty((len(rows), n), dtype=np.uint8 if n <= 256 else np.uint16)
-    for i, ((offset, _), row) in enumerate(zip(lines, rows, strict=True)):
+    for i, row in enumerate(rows):
         for place, token in enumerate(row):
             card = names.get(token, -1) if named else int(token) if token.isdigit() and len(token) <= 4 else -1
             if not 0 <= card < n:
                 allowed = "one of its cards" if named else f"a card number 0..{n - 1}"
-                raise SampleError(
-                    f"byte offset {offset}: card {place + 1} of the deck is {_shown(token)}, not {allowed}"
-                )
+                raise SampleError(f"{described(i, place)}, not {allowed}")
             cards[i, place] = card
-    _check_decks(cards, lambda i: f"byte offset {lines[i][0]}")
+    _check_decks(cards, described)
     return cards
 
 
-def _shown(raw: bytes) -> str:
-    return ascii(raw[:32].decode("latin-1"))
+OTHER_FORMS: Final[Mapping[bytes, str]] = {
+    b"\xef\xbb\xbf": "a byte order mark; save the file as plain ASCII",
+    b"\xff\xfe": "the beginning of UTF-16; save the file as plain ASCII",
+    b"\x1f\x8b": "the beginning of gzip data; unpack it and give it to --source stdin",
+}
+"""What files of text often turn out to be, by their first bytes."""
+
+
+def _shown(raw: bytes, most: int = 32) -> str:
+    """Return the first bytes as text; what gives another form of file away is named."""
+    form = next((f" ({form})" for begin, form in OTHER_FORMS.items() if raw.startswith(begin)), "")
+    return ascii(raw[:most].decode("latin-1")) + form
 
 
 def open_source(location: str, format_: Format, size: int) -> Source:
     """Return the source that ``file:PATH`` or ``stdin`` names.
 
+    A device or a pipe with a name is read as a stream.
+
     Raises:
-        SampleError: there is no such file, or the size is wrong for the format.
+        SampleError: there is no such file, it cannot be read, or the size is wrong for the format.
     """
     _check_size(format_, size)
     if location == "stdin":
         return StreamSource("stdin", format_, size, lambda: sys.stdin.buffer)
     path = Path(location.removeprefix("file:"))
-    if not path.is_file():
+    if not path.exists():
         raise SampleError(f"{path}: there is no such file")
-    if format_ in {Format.RAW, Format.NUMBERS_U64, Format.DECKS_U8, Format.DECKS_U16}:
+    if path.is_dir():
+        raise SampleError(f"{path}: is a directory, not a file")
+    if not os.access(path, os.R_OK):
+        raise SampleError(f"{path}: may not be read")
+    if path.is_file() and format_ in {Format.RAW, Format.NUMBERS_U64, Format.DECKS_U8, Format.DECKS_U16}:
         return BinaryFile(path, format_, size)
     return StreamSource(str(path), format_, size, lambda: path.open("rb"))
 

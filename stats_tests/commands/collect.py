@@ -9,12 +9,11 @@ import click
 import numpy as np
 
 from stats_tests.accumulator import Items
-from stats_tests.battery import Battery
 from stats_tests.catalogue import Kind
 from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage
 from stats_tests.commands.options import NEW_FILE, choice_of
 from stats_tests.commands.output import json_option, print_json, progress_bar
-from stats_tests.commands.sampling import asked_for
+from stats_tests.commands.sampling import DEFAULT_DECK, Asked, SampleOptions, asked_for, require_all
 from stats_tests.commands.service import connection_options, service_failures_as_exit_codes
 from stats_tests.manifest import module_hash_set
 from stats_tests.samples import KIND_OF, Format, Source, to_bytes
@@ -27,7 +26,7 @@ from stats_tests.samples import KIND_OF, Format, Source, to_bytes
 @click.option("--count", type=click.IntRange(min=1), help="Items: bytes, numbers or decks.  [default: all of a file]")
 @click.option("--n", "n", type=click.IntRange(2, 1020), help="Cards in a deck.  [default: 52]")
 @click.option("--range", "range_", type=click.IntRange(2, 2**53 - 1), help="Numbers are 0..RANGE-1.")
-@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, help="Seed of a generator.  [default: 1]")
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Seed of a generator.  [default: 1]")
 @connection_options
 @click.option("-o", "--output", type=NEW_FILE, required=True, help="File to write.")
 @json_option
@@ -38,7 +37,7 @@ def command(
     count: int | None,
     n: int | None,
     range_: int | None,
-    seed: int,
+    seed: int | None,
     output: Path,
     as_json: bool,
     **connection: Any,
@@ -54,23 +53,14 @@ def command(
         raise click.UsageError("--count: how many items to draw")
     if kind is Kind.NUMBERS and range_ is None:
         raise click.UsageError(f"--format {format_} needs --range")
-    if chosen is Format.DECKS_U8 and (n or 52) > 256:
+    if chosen is Format.DECKS_U8 and (n or DEFAULT_DECK) > 256:
         raise click.UsageError("--format decks-u8 holds decks of up to 256 cards")
     with bad_input_as_usage(), service_failures_as_exit_codes():
-        asked = asked_for(
-            source=source,
-            format_=from_format,
-            kind=str(kind),
-            n=n,
-            range_=range_,
-            battery=str(Battery.SMOKE),
-            mode="corrected",
-            seed=seed,
-            start=0,
-            count=count,
-            **connection,
+        options = SampleOptions(
+            source=source, format_=from_format, kind=str(kind), n=n, range_=range_, seed=seed, count=count
         )
-        digest, items = _write(asked.source, asked.stop, chosen, output, quiet=as_json)
+        asked = asked_for(options, **connection)
+        digest, items = _write(asked, chosen, output, quiet=as_json)
     facts = {
         "output": str(output),
         "format": format_,
@@ -87,8 +77,9 @@ def command(
             click.echo(f"{module_digest}  {path}")
 
 
-def _write(source: Source, stop: int | None, format_: Format, output: Path, *, quiet: bool) -> tuple[str, int]:
+def _write(asked: Asked, format_: Format, output: Path, *, quiet: bool) -> tuple[str, int]:
     """Write the items; the file appears under its name only when it is whole."""
+    source, stop = asked.source, asked.stop
     part = output.with_name(f"{output.name}.part")
     items = 0
     try:
@@ -100,6 +91,7 @@ def _write(source: Source, stop: int | None, format_: Format, output: Path, *, q
                     file.write(_written(chunk, format_))
                     items += len(chunk)
                     tick(len(chunk))
+        require_all(asked.plan.setting.kind, items, stop)
         with part.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except BaseException:
@@ -131,11 +123,13 @@ def _write_dieharder(file: BinaryIO, source: Source, stop: int | None, tick: Any
     if stop is None or stop % 4:
         raise Ended(ExitCode.USAGE, "--count: dieharder files hold numbers of 32 bits: give a multiple of 4 bytes")
     file.write(f"type: d\ncount: {stop // 4}\nnumbit: 32\n".encode())
+    items = 0
     for chunk in _by_four(source.items(0, stop)):
         numbers = chunk.view(">u4")
         file.write("".join(f"{number}\n" for number in numbers.tolist()).encode())
+        items += len(chunk)
         tick(len(chunk))
-    return stop
+    return items
 
 
 def _by_four(chunks: Iterator[Items]) -> Iterator[Items]:

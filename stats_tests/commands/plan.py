@@ -8,7 +8,7 @@ import click
 from stats_tests.battery import EXTENTS, Plan
 from stats_tests.catalogue import Kind
 from stats_tests.commands.output import json_option, print_json, print_table, result_table
-from stats_tests.commands.sampling import kind_of, plan_from, plan_options
+from stats_tests.commands.sampling import PlanOptions, plan_options
 from stats_tests.power import LIMITS, POWER, degrees_and_scale, items_to_detect, smallest_bias
 from stats_tests.samples import binary_format, item_bytes
 
@@ -42,18 +42,15 @@ class Percent(click.ParamType[float]):
 @click.option("--alpha", type=Percent(), default=0.01, show_default=True, help="At what significance.")
 @json_option
 def command(
-    battery: str,
-    mode: str,
-    kind: str | None,
-    range_: int | None,
-    n: int | None,
     detect: float | None,
     power: float,
     alpha: float,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Say what a battery would do, before any data are read, and what it could see."""
-    plan = plan_from(battery, kind_of(kind, n, range_, battery), n, range_, mode)
+    wanted = PlanOptions(**options)
+    plan = wanted.plan(wanted.kind_by_options())
     document = {**plan.to_json(), "power": _power(plan, detect, power, alpha)}
     if as_json:
         print_json(document)

@@ -12,8 +12,8 @@ from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage
 from stats_tests.commands.options import NEW_FILE
 from stats_tests.commands.output import json_option, progress_bar
 from stats_tests.commands.reporting import REPORT_OPTIONS, Reporting, report_options
-from stats_tests.commands.sampling import Asked, asked_for, plan_options, source_options
-from stats_tests.commands.service import connection_options, service_failures_as_exit_codes
+from stats_tests.commands.sampling import Asked, SampleOptions, asked_for, plan_options, require_all, source_options
+from stats_tests.commands.service import CONNECTION_OPTIONS, connection_options, service_failures_as_exit_codes
 from stats_tests.manifest import code_hash
 from stats_tests.p_values import Verdict
 from stats_tests.report.document import Campaign, campaign, overall_verdict
@@ -40,7 +40,8 @@ def command(
     """Test a sample. The plan is printed before any data are read; there is one verdict for all tests together."""
     with bad_input_as_usage(), service_failures_as_exit_codes():
         reports = {name: options.pop(name) for name in REPORT_OPTIONS}
-        asked = asked_for(**options)
+        connection = {name: options.pop(name) for name in CONNECTION_OPTIONS}
+        asked = asked_for(SampleOptions(**options), **connection)
         reporting = Reporting.asked(asked.plan.battery, **reports)
         print_plan(asked)
         attempts = Attempts(reporting.ledger_path, asked, reporting.time)
@@ -120,6 +121,7 @@ def _campaign(
             tally = run_plan(asked.plan, asked.source, start, stop, workers=workers, scheduler=scheduler, tick=tick)
         except RuntimeError as error:
             raise Ended(ExitCode.USAGE, str(error)) from error
+    require_all(asked.plan.setting.kind, tally.items, total)
     one = campaign(tally, asked.source.describe())
     attempts.end(one)
     return one

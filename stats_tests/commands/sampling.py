@@ -1,22 +1,24 @@
 """The options that say what is tested and where it comes from, and what they come to."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from stats_tests.battery import EXTENTS, Battery, Plan, plan_for
 from stats_tests.catalogue import Kind, Mode
+from stats_tests.commands.exit_codes import Ended, ExitCode
 from stats_tests.commands.options import Command, choice_of
 from stats_tests.commands.service import service_at
 from stats_tests.samples import KIND_OF, Format, GeneratorSource, Source, generator_named, open_source
 
-DEFAULT_DECK = 52
-DEFAULT_RANGE = 1_000_000
+DEFAULT_DECK: Final = 52
+DEFAULT_RANGE: Final = 1_000_000
+DEFAULT_SEED: Final = 1
 
 
 def plan_options(command: Command) -> Command:
-    """Add the options that fix a plan."""
+    """Add the options that fix a plan; `PlanOptions` takes what they give."""
     for option in (
         click.option("--battery", type=choice_of(Battery), default="smoke", show_default=True, help="Which tests."),
         click.option(
@@ -31,11 +33,11 @@ def plan_options(command: Command) -> Command:
 
 
 def source_options(command: Command) -> Command:
-    """Add the options that say where the sample comes from."""
+    """Add the options that say where the sample comes from; `SampleOptions` takes them with those of the plan."""
     for option in (
         click.option("--count", type=click.IntRange(min=1), help="Items: bytes, numbers or decks.  [default: all]"),
         click.option("--start", type=click.IntRange(min=0), default=0, help="First item, for a shard.  [default: 0]"),
-        click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, help="Seed of a generator.  [default: 1]"),
+        click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Seed of a generator.  [default: 1]"),
         click.option("--format", "format_", type=choice_of(Format), help="How a file or stream is written."),
         click.option(
             "--source",
@@ -48,6 +50,67 @@ def source_options(command: Command) -> Command:
     return command
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """What `plan_options` give, as click gives it."""
+
+    battery: str = str(Battery.SMOKE)
+    mode: str = str(Mode.CORRECTED)
+    kind: str | None = None
+    n: int | None = None
+    range_: int | None = None
+
+    def kind_by_options(self) -> Kind:
+        """Return the kind of sample that the options mean where no format says it."""
+        if self.kind is not None:
+            return Kind(self.kind)
+        if self.n is not None and self.range_ is not None:
+            raise click.UsageError("--n and --range do not go together")
+        if self.range_ is not None:
+            return Kind.NUMBERS
+        return Kind.BITS if self.battery == Battery.SP800_22 and self.n is None else Kind.SHUFFLES
+
+    def size(self, kind: Kind) -> int:
+        """Return deck size or range; 0 for bits. UsageError if one is given that a sample of this kind does not have.
+
+        What is silently ignored would be taken for tested.
+        """
+        if self.n is not None and kind is not Kind.SHUFFLES:
+            raise click.UsageError(f"--n is the size of a deck and does not apply to {kind}")
+        if self.range_ is not None and kind is not Kind.NUMBERS:
+            raise click.UsageError(f"--range is of numbers and does not apply to {kind}")
+        match kind:
+            case Kind.BITS:
+                return 0
+            case Kind.NUMBERS:
+                return self.range_ or DEFAULT_RANGE
+            case Kind.SHUFFLES:
+                return self.n or DEFAULT_DECK
+
+    def plan(self, kind: Kind) -> Plan:
+        """Return the plan; UsageError if the options do not go together."""
+        try:
+            return plan_for(Battery(self.battery), kind, self.size(kind), Mode(self.mode))
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleOptions(PlanOptions):
+    """What `source_options` and `plan_options` give, as click gives it."""
+
+    source: str
+    format_: str | None = None
+    seed: int | None = None
+    start: int = 0
+    count: int | None = None
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the sample is a file or a stream, written in some format."""
+        return self.source == "stdin" or self.source.startswith("file:")
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What the options come to: a plan, a source and the stretch of it to test."""
@@ -58,68 +121,46 @@ class Asked:
     stop: int | None
 
 
-def kind_of(kind: str | None, n: int | None, range_: int | None, battery: str) -> Kind:
-    """Return the kind of sample that the options mean where no format says it."""
-    if kind is not None:
-        return Kind(kind)
-    if n is not None and range_ is not None:
-        raise click.UsageError("--n and --range do not go together")
-    if range_ is not None:
-        return Kind.NUMBERS
-    return Kind.BITS if battery == Battery.SP800_22 and n is None else Kind.SHUFFLES
-
-
-def size_of(kind: Kind, n: int | None, range_: int | None) -> int:
-    """Return deck size or range."""
+def items_of(kind: Kind) -> str:
+    """Return what the items of a sample are called."""
     match kind:
         case Kind.BITS:
-            return 0
+            return "bytes"
         case Kind.NUMBERS:
-            return range_ or DEFAULT_RANGE
+            return "numbers"
         case Kind.SHUFFLES:
-            return n or DEFAULT_DECK
+            return "decks"
 
 
-def plan_from(battery: str, kind: Kind, n: int | None, range_: int | None, mode: str) -> Plan:
-    """Return the plan; UsageError if the options do not go together."""
-    try:
-        return plan_for(Battery(battery), kind, size_of(kind, n, range_), Mode(mode))
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
+def require_all(kind: Kind, items: int, wanted: int | None) -> None:
+    """End undecided if a stream ended before it gave what --count asks for."""
+    if wanted is not None and items < wanted:
+        raise Ended(ExitCode.UNDECIDED, f"the sample ends after {items} {items_of(kind)}; --count asks for {wanted}")
 
 
-def asked_for(
-    *,
-    source: str,
-    format_: str | None,
-    kind: str | None,
-    n: int | None,
-    range_: int | None,
-    battery: str,
-    mode: str,
-    seed: int,
-    start: int,
-    count: int | None,
-    **connection: Any,
-) -> Asked:
+def asked_for(options: SampleOptions, **connection: Any) -> Asked:
     """Return what a file, a stream, a generator or the service is asked for.
 
     Raises:
         click.UsageError: the options do not go together.
         SampleError: the file is not there, or its size does not fit its format.
+        Ended: the file holds fewer items than asked for.
     """
-    if source == "stdin" or source.startswith("file:"):
-        return _file(source, format_, kind, n, range_, battery, mode, start, count)
-    if not source.startswith(("generator:", "rngsvc:")):
-        raise click.UsageError(f"--source {source}: must be file:PATH, stdin, generator:NAME or rngsvc:HOST:PORT")
-    if format_ is not None:
+    if not options.is_file and not options.source.startswith(("generator:", "rngsvc:")):
+        raise click.UsageError(
+            f"--source {options.source}: must be file:PATH, stdin, generator:NAME or rngsvc:HOST:PORT"
+        )
+    if options.format_ is not None and not options.is_file:
         raise click.UsageError("--format is of files and streams")
-    if source.startswith("generator:"):
-        return _generator(source.removeprefix("generator:"), kind, n, range_, battery, mode, seed, start, count)
-    plan = plan_from(battery, kind_of(kind, n, range_, battery), n, range_, mode)
-    live = live_source(plan, source.removeprefix("rngsvc:"), connection)
-    drawn = EXTENTS[plan.battery][plan.setting.kind].drawn if count is None else count
-    return Asked(plan, live, start, start + drawn)
+    if options.seed is not None and not options.source.startswith("generator:"):
+        raise click.UsageError("--seed is of generators")
+    if options.is_file:
+        return _file(options)
+    if options.source.startswith("generator:"):
+        return _generator(options)
+    plan = options.plan(options.kind_by_options())
+    live = live_source(plan, options.source.removeprefix("rngsvc:"), connection)
+    return _drawn(options, plan, live)
 
 
 def live_source(plan: Plan, target: str, connection: dict[str, Any]) -> Source:
@@ -131,57 +172,46 @@ def live_source(plan: Plan, target: str, connection: dict[str, Any]) -> Source:
     return LiveSource(service_at(target, **connection), setting.kind, size)
 
 
-def _file(
-    source: str,
-    format_: str | None,
-    kind: str | None,
-    n: int | None,
-    range_: int | None,
-    battery: str,
-    mode: str,
-    start: int,
-    count: int | None,
-) -> Asked:
-    if format_ is None:
-        raise click.UsageError(f"--source {source} needs --format")
-    chosen = Format(format_)
-    if kind not in {None, str(KIND_OF[chosen])}:
-        raise click.UsageError(f"--format {format_} holds {KIND_OF[chosen]}, not {kind}")
-    if KIND_OF[chosen] is Kind.NUMBERS and range_ is None:
+def _file(options: SampleOptions) -> Asked:
+    if options.format_ is None:
+        raise click.UsageError(f"--source {options.source} needs --format")
+    format_ = Format(options.format_)
+    kind = KIND_OF[format_]
+    if options.kind not in {None, str(kind)}:
+        raise click.UsageError(f"--format {format_} holds {kind}, not {options.kind}")
+    if kind is Kind.NUMBERS and options.range_ is None:
         raise click.UsageError(f"--format {format_} needs --range")
-    plan = plan_from(battery, KIND_OF[chosen], n, range_, mode)
-    opened = open_source(source, chosen, size_of(plan.setting.kind, n, range_))
-    if start and not opened.divisible:
+    plan = options.plan(kind)
+    source = open_source(options.source, format_, options.size(kind))
+    if options.start and not source.divisible:
         raise click.UsageError("--start: a stream is read from its beginning")
-    end = opened.count if count is None else start + count
-    if opened.count is not None and end is not None:
-        end = min(end, opened.count)
-    return Asked(plan, opened, start, end)
+    stop = source.count if options.count is None else options.start + options.count
+    if source.count is not None and stop is not None and max(stop, options.start) > source.count:
+        asks = f"--count {options.count}" if options.count else "--start alone"
+        needed = f"from --start {options.start} on, {asks} asks for more"
+        raise Ended(ExitCode.UNDECIDED, f"{options.source} holds {source.count} {items_of(kind)}; {needed}")
+    return Asked(plan, source, options.start, stop)
 
 
-def _generator(
-    name: str,
-    kind: str | None,
-    n: int | None,
-    range_: int | None,
-    battery: str,
-    mode: str,
-    seed: int,
-    start: int,
-    count: int | None,
-) -> Asked:
+def _generator(options: SampleOptions) -> Asked:
+    name = options.source.removeprefix("generator:")
     try:
         generator = generator_named(name)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    made = kind_of(kind, n, range_, battery)
-    if kind is None and made not in generator.makes and len(generator.makes) == 1:
-        made = next(iter(generator.makes))
-    if made not in generator.makes:
-        raise click.UsageError(f"generator {name} makes {' and '.join(map(str, generator.makes))}, not {made}")
-    plan = plan_from(battery, made, n, range_, mode)
-    size = size_of(made, n, range_)
-    if made is Kind.SHUFFLES and size > generator.largest_deck:
+    kind = options.kind_by_options()
+    if options.kind is None and kind not in generator.makes and len(generator.makes) == 1:
+        kind = next(iter(generator.makes))
+    if kind not in generator.makes:
+        raise click.UsageError(f"generator {name} makes {' and '.join(map(str, generator.makes))}, not {kind}")
+    plan, size = options.plan(kind), options.size(kind)
+    if kind is Kind.SHUFFLES and size > generator.largest_deck:
         raise click.UsageError(f"generator {name} makes decks of up to {generator.largest_deck} cards")
-    drawn = EXTENTS[plan.battery][made].drawn if count is None else count
-    return Asked(plan, GeneratorSource(generator, made, size, seed), start, start + drawn)
+    seed = DEFAULT_SEED if options.seed is None else options.seed
+    return _drawn(options, plan, GeneratorSource(generator, kind, size, seed))
+
+
+def _drawn(options: SampleOptions, plan: Plan, source: Source) -> Asked:
+    """Ask a source that gives as much as one likes for the battery's own size, or for --count."""
+    drawn = options.count or EXTENTS[plan.battery][plan.setting.kind].drawn
+    return Asked(plan, source, options.start, options.start + drawn)

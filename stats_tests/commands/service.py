@@ -3,12 +3,15 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from stats_tests.commands.exit_codes import Ended, ExitCode
 from stats_tests.commands.options import FILE, Command
+
+CONNECTION_OPTIONS: Final = ("log_key", "tls_server_ca", "tls_certificate", "tls_key")
+"""The names of what `connection_options` gives."""
 
 
 def connection_options(command: Command) -> Command:

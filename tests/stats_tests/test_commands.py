@@ -85,7 +85,7 @@ def test_the_plan_is_printed_before_the_data_are_read(tmp_path: Path) -> None:
     result = stats_tests("run", "--source", f"file:{path}", "--format", "decks-u8", "--n", "5", code=2)
     assert result.stdout == ""
     assert result.stderr.startswith('plan: {"battery": "smoke"')
-    assert "byte offset 0: the deck holds card" in result.stderr
+    assert "byte offset 0: card 1 of deck 1 is 110; 5 cards" in result.stderr
 
 
 def decks_of(name: str, path: Path, count: int) -> None:
