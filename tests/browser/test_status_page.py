@@ -43,7 +43,7 @@ def test_a_running_service_shows_its_hands_and_checks(page: Page, service: Runni
         page.wait_for_selector("[data-verdict=checked]")
         shown = page.inner_text("main")
         assert f"Log {service.origin}" in shown
-        assert "Self-tests at start\tpass" in shown
+        assert "Self-tests at start\tpassed" in shown
         assert f"{table.id.hex()[:8]}…\t1\tbeing played" in shown
         assert waiting.seq == 2
         assert "1\nhands in play" in shown

@@ -215,7 +215,9 @@ def test_a_hand_that_the_log_does_not_have_is_said_to_be_missing(
     page.fill("#table", table)
     page.fill("#seq", seq)
     page.click("button:text-is('Look up')")
-    page.wait_for_selector("#busy:has-text('no such hand'), #busy:has-text('refused')")
+    page.wait_for_selector(
+        "#busy.failed:has-text('no such hand'), #busy.failed:has-text('No hand is called like that')"
+    )
     assert not page.is_visible("#result"), "no older verdict stands beside it"
     page.close()
 
@@ -277,6 +279,32 @@ def test_the_largest_receipt_can_be_pasted(browser: Browser, service: RunningSer
     context.close()
 
 
+def test_a_file_too_large_for_a_receipt_is_not_read(shown: VerifyPage, hand: Dealt) -> None:
+    shown.paste(hand.receipt)
+    shown.page.evaluate(
+        """() => {
+            const files = new DataTransfer();
+            files.items.add(new File([new Uint8Array(2 ** 26 + 1)], "film.mp4"));
+            document.dispatchEvent(new DragEvent("drop", { dataTransfer: files }));
+        }"""
+    )
+    shown.page.wait_for_selector("#busy.failed:has-text('No receipt is as large as this file')")
+    assert not shown.page.is_visible("#result")
+
+
+def test_a_file_that_cannot_be_read_is_said_to_be_unreadable(shown: VerifyPage) -> None:
+    shown.page.evaluate(
+        """() => {
+            const file = new File(["{}"], "gone.json");
+            file.arrayBuffer = () => Promise.reject(new DOMException("gone", "NotReadableError"));
+            const dropped = new Event("drop");
+            dropped.dataTransfer = { files: [file] };
+            document.dispatchEvent(dropped);
+        }"""
+    )
+    shown.page.wait_for_selector("#busy.failed:has-text('could not read the file')")
+
+
 def test_bytes_that_are_not_utf_8_are_refused_by_name(shown: VerifyPage, tmp_path: Path) -> None:
     file = tmp_path / "odd.json"
     file.write_bytes(b"\xff{}")
@@ -310,6 +338,7 @@ def test_a_pinned_key_stays_and_another_one_is_noticed(shown: VerifyPage, servic
     assert shown.key(service.origin) == "site"
     assert shown.verdict == "failed"
     assert shown.steps["checkpoints"][0] == "failed"
+    assert "first make sure that it is this room's key" in shown.page.inner_text("#verdict")
 
 
 def test_a_key_that_is_none_is_refused_by_name(shown: VerifyPage, service: RunningService) -> None:
@@ -535,6 +564,16 @@ def test_the_verdict_gets_the_focus_so_that_it_is_read_out(shown: VerifyPage, ha
     shown.paste(hand.receipt)
     assert shown.page.evaluate("document.activeElement.id") == "said"
     assert shown.page.inner_text("#said") == "✓ This hand checks out"
+
+
+def test_on_a_phone_the_whole_verdict_comes_into_view(shown: VerifyPage, hand: Dealt) -> None:
+    shown.page.set_viewport_size({"width": 360, "height": 740})
+    for document in (hand.receipt, hand.receipt.replace('"item": ', '"item": 1', 1), "{"):
+        shown.paste(document)
+        box = shown.page.locator("#verdict").bounding_box()
+        assert box is not None
+        assert box["y"] >= 0
+        assert box["y"] + box["height"] <= 740
 
 
 def test_every_step_is_explained_once(shown: VerifyPage, hand: Dealt) -> None:

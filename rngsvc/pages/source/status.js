@@ -1,10 +1,19 @@
 /* The status page: shows status.json as a person reads it, and asks for it again every ten seconds. */
 
 import { counted, el, the, when } from "./elements.js";
+import { ending } from "./words.js";
 
 const REFRESH_MS = 10_000;
-const VERDICTS = { pass: "is-good", fail: "is-bad", undecided: "is-open" };
-const KINDS = { start: "Self-tests at start", daily: "Daily statistical battery", audit: "Auditor's verdict" };
+const VERDICTS = {
+  pass: ["is-good", "passed"],
+  fail: ["is-bad", "failed"],
+  undecided: ["is-open", "undecided: too little to judge by"],
+};
+const KINDS = {
+  start: () => "Self-tests at start",
+  daily: () => "Daily statistical battery",
+  audit: ({ first, last }) => `Auditor's verdict on entries ${first} to ${last}`,
+};
 const STATES = {
   reserved: "waiting",
   promised: "waiting, seeds promised",
@@ -63,28 +72,36 @@ function section(title, content) {
   return el("section", { class: "sheet", "aria-labelledby": id }, el("h2", { id }, title), content);
 }
 
+/** Return a table; on a phone each row becomes a card, where the roles say that it still is one. */
 function table(heads, rows) {
   if (!rows.length) return el("p", { class: "quiet" }, "None.");
-  const head = el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)));
-  const body = rows.map((row) => el("tr", {}, ...row.map((each) => el("td", {}, each))));
-  return el("div", { class: "wide", tabindex: "0" }, el("table", {}, el("thead", {}, head), el("tbody", {}, ...body)));
+  const titles = heads.map((each) => el("th", { scope: "col", role: "columnheader" }, each));
+  const body = rows.map((row) =>
+    el("tr", { role: "row" }, ...row.map((each, i) => el("td", { role: "cell", "data-head": heads[i] }, each))),
+  );
+  return el(
+    "table",
+    { role: "table" },
+    el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...titles)),
+    el("tbody", { role: "rowgroup" }, ...body),
+  );
 }
 
 function integrity({ integrity: { entries, code: running } }) {
-  const rows = entries.map(({ index, time, kind, verdict: said, code }) => [
-    when(time),
-    KINDS[kind] ?? kind,
-    el("span", { class: VERDICTS[said] ?? "" }, said),
-    `${index}`,
-    code === undefined ? "" : code === running ? "as now" : el("code", {}, `${code.slice(0, 16)}…`),
-  ]);
-  const files = el("a", { href: "manifest" }, "list of its files");
-  return el(
-    "div",
-    {},
-    el("p", {}, "The service runs the code whose ", files, " has the SHA-256 ", el("code", {}, running), "."),
-    table(["When", "What", "Verdict", "Log index", "Code"], rows),
-  );
+  const rows = entries.map((entry) => {
+    const { index, time, kind, verdict: said, code } = entry;
+    const [look, word] = VERDICTS[said];
+    return [
+      when(time),
+      KINDS[kind](entry),
+      el("span", { class: look }, word),
+      `${index}`,
+      code === undefined ? "–" : code === running ? "as now" : el("code", {}, `${code.slice(0, 16)}…`),
+    ];
+  });
+  const files = el("a", { href: "manifest" }, "these files");
+  const runs = el("p", {}, "The service runs the code of ", files, "; SHA-256 of their list: ", el("code", {}, running));
+  return el("div", {}, runs, table(["When", "What", "Verdict", "Log entry", "Code"], rows));
 }
 
 function witnesses({ witnesses: { each, cosigned_size: size } }) {
@@ -113,7 +130,7 @@ function openHand({ table: id, seq, state, expires, overdue }) {
 }
 
 function closedHand({ time, table: id, seq, outcome, reason }) {
-  const said = el("span", { class: outcome === "lost" ? "is-bad" : "" }, reason ? `${outcome} (${reason})` : outcome);
+  const said = el("span", { class: outcome === "lost" ? "is-bad" : "" }, ending(outcome, reason));
   return [when(time), brief(id), `${seq}`, said, handLink(id, seq)];
 }
 

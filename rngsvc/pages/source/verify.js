@@ -12,12 +12,14 @@ import {
   verify,
 } from "../rs1.js";
 import { counted, el, the, when } from "./elements.js";
+import { ending } from "./words.js";
 
 const SERVED = location.protocol !== "file:";
 const PINS = "rs1-log-keys";
 const POLICY = "rs1-witness-policy";
+const MAX_FILE_BYTES = 2 ** 26; // more than the most characters of a document take in UTF-8
 
-// --- In words: what each step means to a player ---
+// --- In words: what each step means to a player: its name, what it looks at, and what is wrong if it fails ---
 
 const GROUPS = [
   ["The log", ["document", "entries", "keys", "checkpoints", "witnesses", "inclusion", "chain"]],
@@ -27,44 +29,113 @@ const GROUPS = [
   ["The end of the hand", ["reveal", "derivation", "close", "deadline"]],
 ];
 const MEANING = {
-  document: ["The file can be read", "It has exactly the agreed form, so that nothing in it can be read two ways."],
+  document: [
+    "The file can be read",
+    "It has exactly the agreed form, so that nothing in it can be read two ways.",
+    "The file cannot be read as a receipt",
+  ],
   entries: [
     "It tells one hand",
     "Commitment, promises, shuffle and close stand in the order that every hand must have.",
+    "The entries are not those of one hand",
   ],
-  keys: ["The log's key was handed on properly", "If the room changed its key, the old key signed for the new one."],
-  checkpoints: ["The room has signed this log", "The signature fits the key below; the room cannot deny it later."],
-  witnesses: ["Independent witnesses saw the same log", "Enough of the witnesses that you named have cosigned it."],
-  inclusion: ["Every entry is in the signed log", "Hashes lead from each entry of this hand to what the room signed."],
-  chain: ["Nothing was slipped in or taken out", "Each entry of this table names the entry before it."],
-  promises: ["Players promised their seeds first", "The shuffle is tied to promises that were logged before it."],
-  contributions: ["Every seed that was given counted", "Whoever gave none is listed as absent."],
-  own: ["Your own seed counted", "The random number from your side went into the shuffle as you promised it."],
-  seeds: ["The seeds are the promised ones", "After the hand all seeds were shown, and each fits its promise."],
+  keys: [
+    "The log's key was handed on properly",
+    "If the room changed its key, the old key signed for the new one.",
+    "A change of the log's key is not properly signed",
+  ],
+  checkpoints: [
+    "The room has signed this log",
+    "The signature fits the key below; the room cannot deny it later.",
+    "The room's signature on the log does not hold",
+  ],
+  witnesses: [
+    "Independent witnesses saw the same log",
+    "Enough of the witnesses that you named have cosigned it.",
+    "Too few of your witnesses have seen this log",
+  ],
+  inclusion: [
+    "Every entry is in the signed log",
+    "Hashes lead from each entry of this hand to what the room signed.",
+    "An entry is not in the log that the room signed",
+  ],
+  chain: [
+    "Nothing was slipped in or taken out",
+    "Each entry of this table names the entry before it.",
+    "The table's entries do not follow each other",
+  ],
+  promises: [
+    "Players promised their seeds first",
+    "The shuffle is tied to promises that were logged before it.",
+    "The shuffle is not tied to what the players promised",
+  ],
+  contributions: [
+    "Every seed that was given counted",
+    "Whoever gave none is listed as absent.",
+    "The players' seeds did not count as the log says",
+  ],
+  own: [
+    "Your own seed counted",
+    "The random number from your side went into the shuffle as you promised it.",
+    "Your own seed did not count as you promised it",
+  ],
+  seeds: [
+    "The seeds are the promised ones",
+    "After the hand all seeds were shown, and each fits its promise.",
+    "The seeds that were shown are not the promised ones",
+  ],
   context: [
     "All parts are bound together",
     "The room's seed was fixed before the players' seeds were shown, and neither could change.",
+    "The shuffle is not bound to the seeds that were fixed before it",
   ],
   seals: [
     "The whole deck was sealed before the deal",
     "A fingerprint of every card in its place was logged before one was seen.",
+    "The sealed deck in this file is not the logged one",
   ],
-  reshuffles: ["Only cards that were there were shuffled again", "No card was put into a reshuffle twice."],
-  openings: ["The cards you saw are the sealed ones", "Each fits the fingerprint that was fixed before the deal."],
-  items: ["No card is there twice", "Among the cards in this file each stands in one place only."],
-  history: ["The story of the hand fits the cards", "Cards came off the deck in order; none was skipped or swapped."],
+  reshuffles: [
+    "Only cards that were there were shuffled again",
+    "No card was put into a reshuffle twice.",
+    "A reshuffle took cards that it could not take",
+  ],
+  openings: [
+    "The cards you saw are the sealed ones",
+    "Each fits the fingerprint that was fixed before the deal.",
+    "A card in this file is not the sealed one",
+  ],
+  items: [
+    "No card is there twice",
+    "Among the cards in this file each stands in one place only.",
+    "The cards in this file cannot all be from this deck",
+  ],
+  history: [
+    "The story of the hand fits the cards",
+    "Cards came off the deck in order; none was skipped or swapped.",
+    "The story of the hand does not fit the cards",
+  ],
   reveal: [
     "The room's seed was shown as agreed",
     "To everybody, or locked for the table's auditor: the table fixed that at its start.",
+    "The room's seed was not shown as agreed",
   ],
   derivation: [
     "The shuffle comes out again",
     "With the room's seed this page shuffled the deck itself and got the same order.",
+    "The shuffle does not follow from the room's seed",
   ],
-  close: ["Nobody looked at a card out of turn", "The log lists every card that the table asked for, and when."],
-  deadline: ["The hand was played in time", "A hand cannot be held open to wait for a better moment."],
+  close: [
+    "Nobody looked at a card out of turn",
+    "The log lists every card that the table asked for, and when.",
+    "The log does not list the cards that were looked at as it must",
+  ],
+  deadline: [
+    "The hand was played in time",
+    "A hand cannot be held open to wait for a better moment.",
+    "The hand was not played in its time",
+  ],
 };
-const MARKS = { checked: ["✓", "checked"], failed: ["✗", "failed"], "not shown": ["–", "not in this file"] };
+const MARKS = { checked: ["✓", "checked"], failed: ["✗", "failed"], "not shown": ["–", "not checked"] };
 // Without these the file speaks for nobody, and nothing else that was checked counts for much.
 const ESSENTIAL = ["document", "entries", "keys", "checkpoints", "inclusion"];
 
@@ -81,16 +152,6 @@ const MODES = {
   full: "the table knew all cards from the start",
 };
 const REVEALS = { public: "to everybody", escrow: "locked, for the table's auditor only" };
-const REASONS = {
-  expired: "its time ran out",
-  misdeal: "a misdeal",
-  players_left: "too few players remained",
-  rng_lost: "the table lost its connection to the shuffle service",
-  caller: "the table gave it up",
-  exhausted: "the byte stream was used up",
-  seed_lost: "the stored seed cannot be read",
-  key_lost: "the key to the stored seeds is gone",
-};
 
 // --- Keys: pinned by the player, given just now, in the page's address, or as this site says ---
 
@@ -265,9 +326,16 @@ let turn = 0;
 function startOver(said) {
   turn += 1;
   the("result").hidden = true;
+  the("busy").className = "quiet";
   the("busy").textContent = said;
   the("busy").hidden = !said;
   return turn;
+}
+
+/** Say why there is nothing to show. */
+function giveUp(why) {
+  startOver(why);
+  the("busy").className = "said failed";
 }
 
 /** Check a document (text or bytes); what comes from the room itself is `isPublic`, without anybody's cards. */
@@ -277,7 +345,7 @@ async function check(document, { isPublic = false } = {}) {
   try {
     await checkAndShow(document, isPublic, mine);
   } catch (error) {
-    if (mine === turn) startOver(`This page could not check that file: ${error.message}. Nothing was checked.`);
+    if (mine === turn) giveUp(`This page could not check that file: ${error.message}. Nothing was checked.`);
   }
 }
 
@@ -299,7 +367,8 @@ async function checkAndShow(document, isPublic, mine) {
   the("cards").replaceChildren(...cards);
   the("steps").replaceChildren(...GROUPS.map(([title, ids]) => group(title, ids, report.steps)));
   the("result").hidden = false;
-  the("said").focus();
+  the("said").focus({ preventScroll: true });
+  the("verdict").scrollIntoView();
 }
 
 async function again() {
@@ -321,15 +390,14 @@ function verdict({ steps, hand }, { vkey, source, isPublic }) {
     );
   if (failed.length) {
     const unreadable = failed.some(({ id }) => id === "document");
+    const unsigned = vkey && failed.some(({ id }) => id === "checkpoints");
     return section(
       "failed",
       unreadable ? "✗ This is not a readable receipt" : "✗ This hand does not check out",
       el(
         "ul",
         {},
-        ...failed.map(({ id, detail }) =>
-          el("li", {}, el("strong", {}, `Failed: ${MEANING[id][0].toLowerCase()}`), ` (${detail}).`),
-        ),
+        ...failed.map(({ id, detail }) => el("li", {}, el("strong", {}, MEANING[id][2]), ` (${detail}).`)),
       ),
       el(
         "p",
@@ -338,6 +406,9 @@ function verdict({ steps, hand }, { vkey, source, isPublic }) {
           ? "If the file was copied by hand, take it again from the table, whole."
           : "Keep this file: it is your evidence. Show it to the room, and to others who have the log.",
       ),
+      unsigned
+        ? el("p", {}, `The key used was the one ${SOURCES[source]}: first make sure that it is this room's key.`)
+        : null,
     );
   }
   if (unproven.length) {
@@ -418,7 +489,7 @@ function facts(hand) {
     ["Cards", MODES[table.mode]],
     ["Room's seed", REVEALS[table.reveal]],
     promise ? ["Players' seeds", contributors(hand)] : null,
-    ["Ended", close ? ending(close) : "not yet, when this file was made"],
+    ["Ended", close ? endOf(close) : "not yet, when this file was made"],
   ];
   const list = rows.filter(Boolean).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]);
   return [el("h2", { id: "hand-title" }, "The hand"), el("dl", {}, ...list)];
@@ -439,11 +510,7 @@ function readable(hex) {
   return /^[ -~]+$/.test(text) ? text : hex;
 }
 
-function ending(close) {
-  const outcomes = { complete: "played to its end", aborted: "broken off", lost: "lost by the room" };
-  const why = close.reason ? `: ${REASONS[close.reason]}` : "";
-  return el("span", {}, `${outcomes[close.outcome]}${why}, `, when(close.time));
-}
+const endOf = ({ outcome, reason, time }) => el("span", {}, `${ending(outcome, reason)}, `, when(time));
 
 // --- Cards ---
 
@@ -507,8 +574,8 @@ const back = (p, isBurnt) =>
   place(el("span", { class: "card back", role: "img", "aria-label": "a card face down" }), p, isBurnt, true);
 
 function place(picture, p, isBurnt, fits) {
-  const caption = [`${p}`, isBurnt ? "burnt" : "", fits ? "" : "wrong"].filter(Boolean).join(" · ");
-  return el("li", fits ? {} : { class: "wrong" }, picture, el("small", {}, caption));
+  const captions = [`${p}`, isBurnt ? "burnt" : "", fits ? "" : "wrong"].filter(Boolean);
+  return el("li", fits ? {} : { class: "wrong" }, picture, ...captions.map((each) => el("small", {}, each)));
 }
 
 function numbers({ purpose, m, values }) {
@@ -523,6 +590,11 @@ function numbers({ purpose, m, values }) {
 
 // --- Ways in ---
 
+const REFUSALS = {
+  400: "No hand is called like that: a table has 32 digits 0-9 and a-f, a hand is a number from 1 on.",
+  404: "This room's log has no such hand.",
+};
+
 async function lookUp(table, seq) {
   const mine = startOver("Asking the service …");
   let failure;
@@ -534,15 +606,28 @@ async function lookUp(table, seq) {
       await check(text, { isPublic: true });
       return;
     }
-    failure = answer.status === 404 ? "This room's log has no such hand." : `The server refused: ${answer.status}.`;
+    failure = REFUSALS[answer.status] ?? `The server refused: ${answer.status}.`;
   } catch {
     failure = "The server could not be reached.";
   }
-  if (mine === turn) startOver(failure);
+  if (mine === turn) giveUp(failure);
+}
+
+async function takeFile(file) {
+  if (file.size > MAX_FILE_BYTES) {
+    giveUp("No receipt is as large as this file. Nothing was checked.");
+    return;
+  }
+  const mine = startOver("Reading the file …");
+  try {
+    const bytes = new Uint8Array(await file.arrayBuffer());
+    if (mine === turn) await check(bytes);
+  } catch {
+    giveUp("This browser could not read the file. Nothing was checked.");
+  }
 }
 
 function wire() {
-  const takeFile = async (file) => check(new Uint8Array(await file.arrayBuffer()));
   the("file").addEventListener("change", ({ target }) => {
     if (target.files.length) takeFile(target.files[0]);
     target.value = ""; // so that the same file can be chosen again
