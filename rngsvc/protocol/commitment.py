@@ -32,7 +32,7 @@ _NO_SEED: Final = bytes(HASH_BYTES)  # stands for H(seed) of an absent contribut
 
 def commit(table: bytes, seq: int, seed: bytes) -> bytes:
     """Step 1. Return C, the commitment to the 48-byte hand ``seed`` of hand ``seq`` at ``table`` (16 bytes)."""
-    _check_hand(table, seq)
+    check_hand(table, seq)
     if len(seed) != SEED_BYTES:
         raise MalformedError("seed", f"must be {SEED_BYTES} bytes")
     return sha256(b"\x10", b"rs1/seed", table, u64(seq), seed)
@@ -43,15 +43,15 @@ def promise(origin: str, table: bytes, seq: int, contributor: bytes, seed: bytes
 
     ``origin`` is the log's name; with it the promise is worth nothing in another log.
     """
-    _check_hand(table, seq)
-    _check_contributor(contributor)
+    check_hand(table, seq)
+    check_contributor(contributor)
     _check_contribution(seed)
     return sha256(b"\x11", b"rs1/promise", sha256(origin.encode("ascii")), table, u64(seq), sha256(contributor), seed)
 
 
 def contribution_leaf(i: int, contributor: bytes, seed: bytes | None) -> bytes:
     """Step 2. Return the Merkle leaf hash of contributor number ``i``; ``seed`` None says that he is absent."""
-    _check_contributor(contributor)
+    check_contributor(contributor)
     if not 0 <= i < MAX_CONTRIBUTORS:
         raise MalformedError("i", f"must be 0..{MAX_CONTRIBUTORS - 1}")
     if seed is None:
@@ -70,7 +70,7 @@ def hand_context(
     ``contributions_root`` is CR (`merkle.root_of` the contribution leaves, `merkle.EMPTY_ROOT` without any), ``pre``
     the leaf hash of the hand's promise entry, or of its reserve entry when nobody promised.
     """
-    _check_hand(table, seq)
+    check_hand(table, seq)
     for name, value in (("commitment", commitment), ("contributions_root", contributions_root), ("pre", pre)):
         if len(value) != HASH_BYTES:
             raise MalformedError(name, f"must be {HASH_BYTES} bytes")
@@ -99,14 +99,16 @@ def reshuffle_context(
     return sha256(b"\x14", b"rs1/reshuffle", previous_context, previous_root, u16(k), u16(len(locations)), named)
 
 
-def _check_hand(table: bytes, seq: int) -> None:
+def check_hand(table: bytes, seq: int) -> None:
+    """Raise MalformedError unless these can name a hand."""
     if len(table) != TABLE_BYTES:
         raise MalformedError("table", f"must be {TABLE_BYTES} bytes")
     if not 1 <= seq <= MAX_SEQ:
         raise MalformedError("seq", "must be 1..2**53-1")
 
 
-def _check_contributor(contributor: bytes) -> None:
+def check_contributor(contributor: bytes) -> None:
+    """Raise MalformedError unless this can be a contributor's id."""
     if not 1 <= len(contributor) <= MAX_CONTRIBUTOR_ID_BYTES:
         raise MalformedError("contributor", f"must be 1..{MAX_CONTRIBUTOR_ID_BYTES} bytes")
 

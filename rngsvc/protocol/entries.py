@@ -7,7 +7,7 @@ means is written in `transparency-log.md`; `entry.schema.json` says the same to 
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any, ClassVar, Final, TypeAlias, cast
@@ -69,17 +69,37 @@ Opened: TypeAlias = tuple[int, int, tuple[int, ...]]
 
 
 class _OptionalSeed(Codec[bytes]):
-    """A contributed seed, or nothing at all for an absent contributor."""
+    """A contributed seed or choice, or nothing at all of a contributor who gave none."""
 
     _seed: ClassVar = Octets(MIN_CONTRIBUTION_BYTES, MAX_CONTRIBUTION_BYTES)
 
     def read(self, value: object, field: str) -> bytes:
-        """Return the seed; b"" where the contributor was absent."""
+        """Return what was given; b"" where nothing was."""
         return b"" if value == "" else self._seed.read(value, field)
 
     def write(self, value: bytes) -> str:
-        """Return hex, "" for an absent contributor."""
+        """Return hex, "" where nothing was given."""
         return value.hex()
+
+
+class _Promises(Codec[tuple[bytes, ...]]):
+    """One contributor's row: his id, P and, at a twin table, Q."""
+
+    _rows: ClassVar = {2: Row(_CONTRIBUTOR, _HASH), 3: Row(_CONTRIBUTOR, _HASH, _HASH)}
+
+    def read(self, value: object, field: str) -> tuple[bytes, ...]:
+        """Refuse anything but two or three values."""
+        if not isinstance(value, list) or len(value) not in self._rows:
+            raise MalformedError(field, "must be an array of 2, at a twin table of 3")
+        return self._rows[len(value)].read(value, field)
+
+    def write(self, value: tuple[bytes, ...]) -> list[str]:
+        """Return the row in hex."""
+        return self._rows[len(value)].write(value)
+
+    def text(self, value: tuple[bytes, ...]) -> str:
+        """Return the row's text."""
+        return self._rows[len(value)].text(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,13 +137,17 @@ class _TableEntry(_Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class TableEntry(_TableEntry):
-    """Step 0. A table and what is fixed for it; ``auditor`` is his raw X25519 and Ed25519 key (escrow only)."""
+    """Step 0. A table and what is fixed for it.
+
+    ``auditor`` is his raw X25519 and Ed25519 key (escrow only), ``twin`` is 1 at a twin table and None at others.
+    """
 
     type = "table"
     mode: str = member(Word(MODES))
     reveal: str = member(Word(REVEALS))
     ttl: int = member(Integer(MIN_TTL_S, MAX_TTL_S))
     auditor: tuple[bytes, bytes] | None = member(Row(_KEY, _KEY), optional=True)
+    twin: int | None = member(Integer(1, 1), optional=True)
 
     def check(self) -> None:
         """Auditor keys exactly under escrow; a table's first entry has no previous one."""
@@ -135,40 +159,62 @@ class TableEntry(_TableEntry):
 
 @dataclass(frozen=True, kw_only=True)
 class ReserveEntry(_TableEntry):
-    """Step 1. The commitments of hands ``first``, ``first`` + 1, .."""
+    """Step 1. The commitments of hands ``first``, ``first`` + 1, ..; those of their second decks at a twin table."""
 
     type = "reserve"
     first: int = member(_SEQ)
     commitments: tuple[bytes, ...] = member(Array(_HASH, 1, MAX_HANDS_A_RESERVE))
+    twin_commitments: tuple[bytes, ...] | None = member(Array(_HASH, 1, MAX_HANDS_A_RESERVE), optional=True)
+
+    def commitments_of(self, seq: int) -> tuple[bytes, ...]:
+        """Return hand ``seq``'s C, at a twin table that of deck 0 and that of deck 1."""
+        listed = (self.commitments,) if self.twin_commitments is None else (self.commitments, self.twin_commitments)
+        return tuple(each[seq - self.first] for each in listed)
 
     def check(self) -> None:
-        """The last hand has a number too."""
+        """The last hand has a number too; a hand's two decks have different seeds."""
         _check_last_seq(self.first, len(self.commitments))
+        if self.twin_commitments is None:
+            return
+        if len(self.twin_commitments) != len(self.commitments):
+            raise MalformedError("twin_commitments", "must be as many as commitments")
+        for i, (one, other) in enumerate(zip(self.commitments, self.twin_commitments, strict=True)):
+            if one == other:
+                raise MalformedError(f"twin_commitments[{i}]", "must differ from the commitment of deck 0")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PromiseEntry(_TableEntry):
-    """Step 2. For each hand from ``first`` on: (contributor id, P) pairs, ascending by id."""
+    """Step 2. For each hand from ``first`` on: (contributor id, P), at a twin table (id, P, Q), ascending by id."""
 
     type = "promise"
     first: int = member(_SEQ)
-    promises: tuple[tuple[tuple[bytes, bytes], ...], ...] = member(
-        Array(Array(Row(_CONTRIBUTOR, _HASH), 0, MAX_CONTRIBUTORS), 1, MAX_HANDS_A_PROMISE)
+    promises: tuple[tuple[tuple[bytes, ...], ...], ...] = member(
+        Array(Array(_Promises(), 0, MAX_CONTRIBUTORS), 1, MAX_HANDS_A_PROMISE)
     )
 
+    @property
+    def twin(self) -> bool | None:
+        """Whether choices are promised too; None where nobody promises anything."""
+        return next((len(row) == 3 for rows in self.promises for row in rows), None)
+
     def check(self) -> None:
-        """Ids are distinct and ascend by bytes, a prefix first."""
+        """Ids are distinct and ascend by bytes, a prefix first; either every row promises a choice or none."""
         _check_last_seq(self.first, len(self.promises))
-        for i, pairs in enumerate(self.promises):
-            if not _ascending(contributor for contributor, _ in pairs):
+        width = 3 if self.twin else 2
+        for i, rows in enumerate(self.promises):
+            if not _ascending(row[0] for row in rows):
                 raise MalformedError(f"promises[{i}]", "must ascend strictly by contributor id")
+            if any(len(row) != width for row in rows):
+                raise MalformedError(f"promises[{i}]", "must promise choices as the first row does")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SealEntry(_TableEntry):
     """Steps 5 and 7. Shuffle ``k`` of hand ``seq``: context HC_k, root R_k and the stream bytes ``used``.
 
-    ``cr``, ``absent`` and ``pre`` belong to k = 0, ``inputs`` (the named locations) to a reshuffle.
+    ``cr``, ``absent`` and ``pre`` belong to k = 0, ``inputs`` (the named locations) to a reshuffle. At a twin table
+    k = 0 seals two decks: ``hc``, ``root`` and ``used`` are of deck 0, ``twin_hc`` and so on of deck 1.
     """
 
     type = "seal"
@@ -182,6 +228,17 @@ class SealEntry(_TableEntry):
     absent: tuple[int, ...] | None = member(_ABSENT, optional=True)
     pre: bytes | None = member(_HASH, optional=True)
     inputs: tuple[Location, ...] | None = member(Array(Row(_K, _PLACE), 1, MAX_ITEMS), optional=True)
+    twin_hc: bytes | None = member(_HASH, optional=True)
+    twin_root: bytes | None = member(_HASH, optional=True)
+    twin_used: int | None = member(Integer(0, STREAM_BYTES), optional=True)
+
+    def deck(self, number: int) -> "SealEntry":
+        """Return the entry as if it sealed deck ``number`` (0 or 1) alone."""
+        if self.twin_hc is None or self.twin_root is None or self.twin_used is None:
+            assert number == 0, "an ordinary hand has one deck"
+            return self
+        alone = replace(self, twin_hc=None, twin_root=None, twin_used=None)
+        return replace(alone, hc=self.twin_hc, root=self.twin_root, used=self.twin_used) if number else alone
 
     def check(self) -> None:
         """The members of k = 0 or those of a reshuffle; everything ascending."""
@@ -190,6 +247,11 @@ class SealEntry(_TableEntry):
                 raise MalformedError(name, "must be there when k is 0, and only then")
         if (self.inputs is not None) != (self.k > 0):
             raise MalformedError("inputs", "must be there when k is 1 or more, and only then")
+        for name in ("twin_hc", "twin_root", "twin_used"):
+            if getattr(self, name) is not None and self.k > 0:
+                raise MalformedError(name, "must be absent when k is 1 or more")
+            if (getattr(self, name) is None) != (self.twin_hc is None):
+                raise MalformedError(name, "must be there together with twin_hc")
         if self.absent is not None and not _ascending(self.absent):
             raise MalformedError("absent", "must ascend strictly")
         if self.inputs is not None:
@@ -197,6 +259,20 @@ class SealEntry(_TableEntry):
                 raise MalformedError("inputs", "must ascend strictly and name earlier shuffles")
             if len(self.inputs) != self.n:
                 raise MalformedError("n", "must be the number of inputs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChooseEntry(_TableEntry):
+    """Twin mode. The contributors' ``choices`` (b"" where none was given) make ``deck`` the one that is played.
+
+    ``seed`` is the 48-byte hand seed of the other one.
+    """
+
+    type = "choose"
+    seq: int = member(_SEQ)
+    choices: tuple[bytes, ...] = member(Array(_OptionalSeed(), 0, MAX_CONTRIBUTORS))
+    deck: int = member(Integer(0, 1))
+    seed: bytes = member(Octets(SEED_BYTES))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,7 +305,9 @@ class CloseEntry(_TableEntry):
     """Step 8. How hand ``seq`` ended.
 
     ``opened`` (mode shoe) is what was opened when; ``seeds`` (sealed or drawn hands) every contributed seed, b"" for an
-    absent one; ``seed`` or ``escrow`` the reveal of s, neither when it is lost.
+    absent one; ``seed`` or ``escrow`` the reveal of s, neither when it is lost. At a twin table s is the seed of the
+    deck that was played; a hand without a choice reveals s of deck 0, and that of deck 1 as ``twin_seed`` or
+    ``twin_escrow``.
     """
 
     type = "close"
@@ -242,6 +320,8 @@ class CloseEntry(_TableEntry):
     seeds: tuple[bytes, ...] | None = member(Array(_OptionalSeed(), 0, MAX_CONTRIBUTORS), optional=True)
     seed: bytes | None = member(Octets(SEED_BYTES), optional=True)
     escrow: bytes | None = member(Octets(ESCROW_BYTES), optional=True)
+    twin_seed: bytes | None = member(Octets(SEED_BYTES), optional=True)
+    twin_escrow: bytes | None = member(Octets(ESCROW_BYTES), optional=True)
 
     def check(self) -> None:
         """A reason that fits the outcome, one reveal unless lost, openings in order and no place opened twice."""
@@ -257,6 +337,9 @@ class CloseEntry(_TableEntry):
             raise MalformedError("escrow", "must be absent where the seed is shown")
         if (self.seed is None and self.escrow is None) != (self.outcome == "lost"):
             raise MalformedError("seed", "or escrow must be there, unless the hand is lost")
+        for name, of_deck_0 in (("twin_seed", self.seed), ("twin_escrow", self.escrow)):
+            if getattr(self, name) is not None and (of_deck_0 is None or self.outcome == "complete"):
+                raise MalformedError(name, "must be revealed like the seed of deck 0, and not of a complete hand")
         self._check_opened()
 
     def _check_opened(self) -> None:
@@ -352,6 +435,7 @@ Entry: TypeAlias = (
     | ReserveEntry
     | PromiseEntry
     | SealEntry
+    | ChooseEntry
     | DrawEntry
     | CloseEntry
     | KeyEntry
@@ -359,7 +443,7 @@ Entry: TypeAlias = (
     | SampleEntry
     | AuditEntry
 )
-HandEntry: TypeAlias = TableEntry | ReserveEntry | PromiseEntry | SealEntry | DrawEntry | CloseEntry
+HandEntry: TypeAlias = TableEntry | ReserveEntry | PromiseEntry | SealEntry | ChooseEntry | DrawEntry | CloseEntry
 """An entry that belongs to a table's chain."""
 
 ENTRY_TYPES: Final[Mapping[str, type[Entry]]] = {
@@ -369,6 +453,7 @@ ENTRY_TYPES: Final[Mapping[str, type[Entry]]] = {
         ReserveEntry,
         PromiseEntry,
         SealEntry,
+        ChooseEntry,
         DrawEntry,
         CloseEntry,
         KeyEntry,

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from rngsvc.protocol.entries import (
+    ChooseEntry,
     CloseEntry,
     DrawEntry,
     Entry,
@@ -84,10 +85,30 @@ class Hand:
         """Step 2, if anybody promised."""
         return next(iter(self._all(PromiseEntry)), None)
 
+    @property
+    def twin(self) -> bool:
+        """Whether the hand is of a twin table."""
+        return self.table.twin is not None
+
+    @cached_property
+    def sealed(self) -> SealEntry | None:
+        """Step 5: the seal of k = 0 as it stands in the log, at a twin table of both decks."""
+        return next(iter(self._all(SealEntry)), None)
+
+    @cached_property
+    def choose(self) -> ChooseEntry | None:
+        """Twin mode: the choice between the decks, once it was made."""
+        return next(iter(self._all(ChooseEntry)), None)
+
+    @property
+    def deck(self) -> int:
+        """The number of the deck that is played; 0 at an ordinary table and until the choice."""
+        return self.choose.deck if self.choose else 0
+
     @cached_property
     def seals(self) -> list[SealEntry]:
-        """Steps 5 and 7, by k from 0."""
-        return self._all(SealEntry)
+        """Steps 5 and 7, by k from 0, of the deck that is played."""
+        return [each.deck(self.deck if each.k == 0 else 0) for each in self._all(SealEntry)]
 
     @cached_property
     def draw(self) -> DrawEntry | None:
@@ -112,13 +133,18 @@ class Hand:
         return needed(self.draw, "the hand was neither sealed nor drawn")
 
     @property
-    def commitment(self) -> bytes:
-        """C."""
-        return self.reserve.commitments[self.receipt.seq - self.reserve.first]
+    def commitments(self) -> tuple[bytes, ...]:
+        """C, at a twin table C and C'."""
+        return self.reserve.commitments_of(self.receipt.seq)
 
     @property
-    def promised(self) -> tuple[tuple[bytes, bytes], ...]:
-        """(id, P) of each contributor, in order."""
+    def commitment(self) -> bytes:
+        """C of the deck that is played."""
+        return self.commitments[self.deck]
+
+    @property
+    def promised(self) -> tuple[tuple[bytes, ...], ...]:
+        """(id, P), at a twin table (id, P, Q), of each contributor, in order."""
         return self.promise.promises[self.receipt.seq - self.promise.first] if self.promise else ()
 
     @property
@@ -163,12 +189,29 @@ def read_hand(receipt: Receipt) -> Hand:
         hand.logged.append(logged)
     if len(placed) < 2:
         raise ProofError("the table entry and the reserve entry must be there")
+    _check_twin_members(hand)
     return hand
+
+
+def _check_twin_members(hand: Hand) -> None:
+    """Raise ProofError unless the entries have the members of a twin table, or none of them at an ordinary one."""
+    rows = [("reserve", hand.reserve.twin_commitments is not None, hand.twin)]
+    if hand.promise and hand.promise.twin is not None:
+        rows.append(("promise", hand.promise.twin, hand.twin))
+    if hand.sealed:
+        rows.append(("seal", hand.sealed.twin_hc is not None, hand.twin))
+    if hand.close:
+        has = hand.close.twin_seed is not None or hand.close.twin_escrow is not None
+        rows.append(("close", has, hand.twin and hand.choose is None and hand.close.outcome != "lost"))
+    for kind, has, must in rows:
+        if has != must:
+            raise ProofError(f"the {kind} entry {'lacks the' if must else 'has'} members of twin mode")
 
 
 def _fits(entry: HandEntry, placed: Sequence[HandEntry], seq: int) -> bool:
     """Say whether ``entry`` can follow those ``placed`` so far in the life of hand ``seq``."""
     types = [each.type for each in placed]
+    twin = bool(placed) and isinstance(placed[0], TableEntry) and placed[0].twin is not None
     match entry:
         case TableEntry():
             return not types
@@ -178,11 +221,15 @@ def _fits(entry: HandEntry, placed: Sequence[HandEntry], seq: int) -> bool:
             return types == ["table", "reserve"] and _covers(entry.first, entry.promises, seq)
         case SealEntry():
             reserved = len(types) >= 2 and "draw" not in types and "close" not in types
-            return reserved and (entry.seq, entry.k) == (seq, types.count("seal"))
+            chosen = entry.k == 0 or not twin or "choose" in types
+            return reserved and chosen and (entry.seq, entry.k) == (seq, types.count("seal"))
+        case ChooseEntry():
+            return twin and types[-1] == "seal" and "choose" not in types and entry.seq == seq
         case DrawEntry():
-            return types in (["table", "reserve"], ["table", "reserve", "promise"]) and entry.seq == seq
+            return not twin and types in (["table", "reserve"], ["table", "reserve", "promise"]) and entry.seq == seq
         case CloseEntry():
-            return len(types) >= 2 and "close" not in types and entry.seq == seq
+            chosen = entry.outcome != "complete" or not twin or "choose" in types
+            return len(types) >= 2 and "close" not in types and chosen and entry.seq == seq
 
 
 def _covers(first: int, listed: Sequence[object], seq: int) -> bool:

@@ -20,7 +20,7 @@ def test_the_packages_example_runs():
 
 def test_every_step_of_verification_stands_on_the_page_in_order():
     rows = [line.split("`")[1] for line in PAGE.split("| step |")[1].splitlines() if line.startswith("| `")]
-    assert rows == [*STEP_IDS, "witnesses"]
+    assert rows == [*STEP_IDS, "choice", "twin", "witnesses"]
 
 
 def test_every_member_of_a_receipt_stands_on_the_page():

@@ -18,6 +18,7 @@ from rngsvc.protocol.entries import (
     LOST_REASONS,
     MAX_ENTRY_BYTES,
     AuditEntry,
+    ChooseEntry,
     CloseEntry,
     DrawEntry,
     IntegrityEntry,
@@ -57,7 +58,15 @@ SAMPLES = [
     IntegrityEntry(time=1, kind="daily", code=HASH, results=(HASH, "pass")),
     SampleEntry(time=1, id=b"lab-7", kind="shuffles", count=10**6),
     AuditEntry(time=1, first=0, last=9, result=HASH, verdict="undecided", signer=KEY, sig=SIG),
+    TableEntry(time=1, table=TABLE, prev=bytes(32), mode="shoe", reveal="public", ttl=60, twin=1),
+    ReserveEntry(**CHAINED, first=1, commitments=(HASH, KEY), twin_commitments=(KEY, HASH)),
+    PromiseEntry(**CHAINED, first=1, promises=(((b"a", HASH, KEY), (b"a-1", HASH, KEY)), ())),
+    SealEntry(**CHAINED, seq=1, k=0, n=52, root=HASH, used=54, **FIXED, twin_hc=KEY, twin_root=KEY, twin_used=0),
+    ChooseEntry(**CHAINED, seq=1, choices=(HASH, b""), deck=1, seed=bytes(48)),
+    CloseEntry(**CHAINED, seq=1, outcome="aborted", reason="caller", seed=bytes(48), twin_seed=b"\x01" * 48),
+    CloseEntry(**CHAINED, seq=1, outcome="aborted", reason="caller", escrow=bytes(96), twin_escrow=b"\x01" * 96),
 ]  # fmt: skip
+TWIN_TABLE, TWIN_RESERVE, TWIN_PROMISE, TWIN_SEAL, CHOOSE, TWIN_CLOSE, TWIN_ESCROW_CLOSE = SAMPLES[-7:]
 OF_TYPE = {entry.type: entry for entry in reversed(SAMPLES)}
 
 
@@ -246,6 +255,35 @@ HEX = HASH.hex()
         (change("audit", "verdict", ""), "verdict"),
         (change("audit", "sig", DROP), "sig"),
         (change("audit", "time", 1.5), ""),
+        (canonical(members(TWIN_TABLE) | {"twin": 0}), "twin"),
+        (canonical(members(TWIN_TABLE) | {"twin": 2}), "twin"),
+        (canonical(members(TWIN_TABLE) | {"twin": True}), "twin"),
+        (canonical(members(TWIN_RESERVE) | {"twin_commitments": [HEX]}), "twin_commitments"),
+        (canonical(members(TWIN_RESERVE) | {"twin_commitments": []}), "twin_commitments"),
+        (canonical(members(TWIN_RESERVE) | {"twin_commitments": [KEY.hex()] * 2}), "twin_commitments[1]"),
+        (canonical(members(TWIN_RESERVE) | {"commitments": [KEY.hex()] * 2}), "twin_commitments[0]"),
+        (canonical(members(TWIN_PROMISE) | {"promises": [[["61", HEX, HEX], ["62", HEX]]]}), "promises[0]"),
+        (canonical(members(TWIN_PROMISE) | {"promises": [[], [["61", HEX]], [["62", HEX, HEX]]]}), "promises[2]"),
+        (canonical(members(TWIN_PROMISE) | {"promises": [[["61", HEX, HEX, HEX]]]}), "promises[0][0]"),
+        (canonical(members(TWIN_PROMISE) | {"promises": [[["61", HEX, HEX[:-2]]]]}), "promises[0][0][2]"),
+        (canonical({name: value for name, value in members(TWIN_SEAL).items() if name != "twin_hc"}), "twin_root"),
+        (canonical({name: value for name, value in members(TWIN_SEAL).items() if name != "twin_root"}), "twin_root"),
+        (canonical({name: value for name, value in members(TWIN_SEAL).items() if name != "twin_used"}), "twin_used"),
+        (canonical(members(TWIN_SEAL) | {"twin_used": 65_537}), "twin_used"),
+        (canonical(members(SAMPLES[5]) | {"twin_hc": HEX, "twin_root": HEX, "twin_used": 1}), "twin_hc"),
+        (change("choose", "seq", 0), "seq"),
+        (change("choose", "deck", 2), "deck"),
+        (change("choose", "deck", DROP), "deck"),
+        (change("choose", "choices", 0, "00" * 31), "choices[0]"),
+        (change("choose", "choices", 0, "00" * 65), "choices[0]"),
+        (change("choose", "choices", [""] * 17), "choices"),
+        (change("choose", "seed", "00" * 47), "seed"),
+        (change("choose", "seed", DROP), "seed"),
+        (canonical(members(TWIN_CLOSE) | {"twin_escrow": "00" * 96}), "twin_escrow"),
+        (canonical(members(TWIN_ESCROW_CLOSE) | {"twin_seed": "00" * 48}), "twin_seed"),
+        (change("close", "twin_seed", "00" * 48), "twin_seed"),
+        (canonical(members(SAMPLES[9]) | {"twin_seed": "00" * 48}), "twin_seed"),
+        (canonical(members(SAMPLES[9]) | {"twin_escrow": "00" * 96}), "twin_escrow"),
     ],
 )
 def test_what_is_not_an_entry_is_refused_by_the_name_of_its_member(raw, member):
@@ -315,6 +353,17 @@ def test_the_largest_entry_is_65535_bytes():
         parse_entry(full.encode())
     split = replace(full, promises=full.promises[:19])
     assert parse_entry(split.encode()) == split
+
+
+def test_a_twin_seal_is_two_seals_and_an_ordinary_one_is_its_own_deck_0():
+    decks = [TWIN_SEAL.deck(number) for number in (0, 1)]
+    assert [(deck.hc, deck.root, deck.used, deck.twin_hc) for deck in decks] == [
+        (HASH, HASH, 54, None),
+        (KEY, KEY, 0, None),
+    ]
+    assert OF_TYPE["seal"].deck(0) == OF_TYPE["seal"]
+    assert TWIN_RESERVE.commitments_of(2) == (KEY, HASH)
+    assert OF_TYPE["reserve"].commitments_of(2) == (HASH,)
 
 
 # --- Signatures in entries ---
