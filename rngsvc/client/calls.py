@@ -185,10 +185,12 @@ class Caller:
     async def repeatable(self, method: Callable[[Request], Awaitable[Answer]], request: Request) -> Answer:
         """Make a call that may be made twice, trying again while it is in vain and time is left.
 
-        All calls are of this kind except Sample and RecordResult. Raises CallFailed.
+        All calls are of this kind except Sample and RecordResult. Raises CallFailed; ServiceStopped if a service has
+        said that it signs no more, and no other has taken its place in time.
         """
         deadline = self._clock() + self.timeout_s
         pause_s = FIRST_PAUSE_S
+        stopped: errors.ServiceStopped | None = None
         while True:
             try:
                 answer: Answer = await self.transport.unary(method, request, max(deadline - self._clock(), 0.001))
@@ -198,8 +200,10 @@ class Caller:
                     raise failure from error
                 # Spread in both cases, so that callers refused together do not come back together.
                 wait_s = (failure.retry_after_s or 0.0) * (1 + self._jitter() / 2) or pause_s * self._jitter()
+                if isinstance(failure, errors.ServiceStopped):
+                    stopped = failure
                 if self._clock() + wait_s >= deadline:
-                    raise failure from error
+                    raise stopped or failure from error
             else:
                 return answer
             await self.transport.sleep(wait_s)
@@ -223,7 +227,7 @@ class Caller:
 
 
 def _may_pass_later(failure: errors.CallFailed) -> bool:
-    if not isinstance(failure, errors.Unavailable):
+    if not isinstance(failure, errors.Unavailable | errors.ServiceStopped):
         return False
     # Without the service's own word for it, RESOURCE_EXHAUSTED is grpc's "message too large", which stays too large.
     return failure.code != "RESOURCE_EXHAUSTED" or failure.retry_after_s is not None

@@ -104,7 +104,7 @@ class OutcomeUnknown(CallFailed):
 
 
 class ServiceStopped(CallFailed):
-    """The service is in doubt about its randomness, keys, clock or log, and signs nothing more."""
+    """The service is in doubt about its randomness, keys, clock or log and signs nothing more; no other took over."""
 
 
 class ServiceBroken(CallFailed):

@@ -82,6 +82,7 @@ TRIED_AGAIN = [
     ("the server is away", Failed(UNAVAILABLE)),
     ("a stopping server cancels what it has not begun", Failed(grpc.StatusCode.CANCELLED)),
     ("the queue is full", Failed(EXHAUSTED, reason(Reason.OVERLOADED), retry_info(0.25))),
+    ("a node has stopped signing, and its standby comes", Failed(UNAVAILABLE, reason(Reason.SIGNING_STOPPED))),
 ]
 
 
@@ -104,7 +105,6 @@ NOT_TRIED_AGAIN = [
     (Failed(grpc.StatusCode.UNIMPLEMENTED), errors.ServiceBroken),
     # grpc's own "message larger than max" comes without a RetryInfo and would be as large the next time.
     (Failed(EXHAUSTED), errors.Unavailable),
-    (Failed(UNAVAILABLE, reason(Reason.SIGNING_STOPPED)), errors.ServiceStopped),
 ]
 
 
@@ -115,6 +115,13 @@ def test_a_failure_that_would_repeat_is_raised_at_once(failure: Failed, expected
         complete(script.caller().repeatable(None, log_pb2.GetCheckpointRequest()))  # type: ignore[arg-type]
     assert type(raised.value) is expected
     assert script.calls == 1
+
+
+def test_a_service_that_has_stopped_and_is_followed_by_none_is_told_as_such() -> None:
+    script = Script(Failed(UNAVAILABLE, reason(Reason.SIGNING_STOPPED)), *[Failed(UNAVAILABLE)] * 100)
+    with pytest.raises(errors.ServiceStopped):
+        complete(script.caller(timeout_s=10).repeatable(None, log_pb2.GetCheckpointRequest()))  # type: ignore[arg-type]
+    assert script.now > 5
 
 
 def test_a_call_that_may_not_repeat_is_made_once() -> None:
