@@ -7,7 +7,7 @@ entries hold against each other and against the log is checked step by step in `
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from rngsvc.protocol.entries import (
     ChooseEntry,
@@ -30,6 +30,8 @@ from rngsvc.protocol.tlog_proof import TlogProof
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Entry)
+
+NOT_SEALED: Final = "the hand was not sealed when this receipt was made"
 
 
 class NotShownError(Exception):
@@ -94,6 +96,10 @@ class Hand:
     def sealed(self) -> SealEntry | None:
         """Step 5: the seal of k = 0 as it stands in the log, at a twin table of both decks."""
         return next(iter(self._all(SealEntry)), None)
+
+    def sealed_deck(self, number: int) -> SealEntry:
+        """Return the seal of k = 0 as far as it is about one deck; NotShownError before it."""
+        return needed(self.sealed, NOT_SEALED).deck(number)
 
     @cached_property
     def choose(self) -> ChooseEntry | None:

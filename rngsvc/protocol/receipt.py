@@ -25,6 +25,7 @@ from rngsvc.protocol.entries import MAX_ENTRY_BYTES
 from rngsvc.protocol.errors import MalformedError
 from rngsvc.protocol.members import Array, Codec, Integer, Octets, Record, Text, Word, load, member
 from rngsvc.protocol.signed_note import MAX_NOTE_CHARACTERS, check_key_name
+from rngsvc.protocol.twin import MAX_CHOICE_BYTES, MIN_CHOICE_BYTES
 
 FORMAT: Final = "rs1-receipt/1"
 MAX_DOCUMENT_CHARACTERS: Final = 2**24
@@ -58,10 +59,11 @@ class LoggedEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnContribution:
-    """The holder's own id and seed."""
+    """The holder's own id and seed, and at a twin table his choice."""
 
     id: bytes = member(Octets(1, MAX_CONTRIBUTOR_ID_BYTES))
     seed: bytes = member(Octets(MIN_CONTRIBUTION_BYTES, MAX_CONTRIBUTION_BYTES))
+    choice: bytes | None = member(Octets(MIN_CHOICE_BYTES, MAX_CHOICE_BYTES), optional=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,14 +17,15 @@ from rngsvc.protocol.card_seal import card_leaf, cards_root, salts, seal
 from rngsvc.protocol.checkpoint import Checkpoint
 from rngsvc.protocol.commitment import commit, contribution_leaf, hand_context, promise, reshuffle_context
 from rngsvc.protocol.derivation import draw_numbers, permute
-from rngsvc.protocol.entries import NO_PREVIOUS, DrawEntry, HandEntry, Location
+from rngsvc.protocol.entries import NO_PREVIOUS, DrawEntry, HandEntry, Location, SealEntry
 from rngsvc.protocol.errors import MalformedError, ProofError, StreamExhaustedError
 from rngsvc.protocol.escrow import escrow_info, open_seed
-from rngsvc.protocol.evidence import Hand, NotShownError, needed, read_hand
+from rngsvc.protocol.evidence import NOT_SEALED, Hand, NotShownError, needed, read_hand
 from rngsvc.protocol.merkle import root_of, verify_inclusion
 from rngsvc.protocol.policy import Policy
 from rngsvc.protocol.receipt import HistoryEvent, Receipt, parse_document
 from rngsvc.protocol.signed_note import NoteKey, SignedNote
+from rngsvc.protocol.twin import choice_digest, played_deck, promise_choice
 
 MAX_CLOCK_AHEAD_MS: Final = 300_000  # how far a service's clock may be ahead of the verifier's
 
@@ -81,8 +82,8 @@ def verify(
     ``document`` is its JSON text, ``log_key`` the log's first key: a vkey text, which fixes the origin too, or the raw
     32 bytes. With ``now`` (ms since 1970) entries from the future are seen. ``auditor`` is the table's X25519 key,
     with which an escrowed seed is opened and the derivation checked. With ``policy`` a step more, "witnesses", asks for
-    its quorum of cosignatures on every checkpoint. MalformedError if ``log_key`` is no key; whatever
-    is wrong with the document stands in the report.
+    its quorum of cosignatures on every checkpoint. A hand of a twin table has the steps `TWIN_STEP_IDS` more.
+    MalformedError if ``log_key`` is no key; whatever is wrong with the document stands in the report.
     """
     # A raw key has no name of its own and takes the receipt's; until that is read any other will do.
     pinned = NoteKey.from_vkey(log_key) if isinstance(log_key, str) else NoteKey("unnamed", log_key)
@@ -101,7 +102,7 @@ def verify(
     if isinstance(log_key, bytes):
         pinned = NoteKey(receipt.origin, log_key)
     evidence = _Evidence(hand, pinned, events, now, auditor, policy)
-    for step_id, claim, check in (*_CHECKS, *((_WITNESSES,) if policy else ())):
+    for step_id, claim, check in (*_CHECKS, *(_TWIN_CHECKS if hand.twin else ()), *((_WITNESSES,) if policy else ())):
         try:
             outcome, detail = Outcome.CHECKED, check(evidence)
         except NotShownError as why:
@@ -147,21 +148,37 @@ class _Evidence:
         """The log's name as the verifier knows it."""
         return self.log_key.name
 
-    def seed(self) -> bytes | None:
-        """Return the hand's seed, from the close or with the auditor's key; None where neither shows it."""
-        close = needed(self.hand.close, _NOT_CLOSED)
-        if close.seed is not None or close.escrow is None or self.auditor is None:
-            return close.seed
-        info = escrow_info(self.origin, self.receipt.table, self.receipt.seq, self.hand.commitment)
-        return open_seed(close.escrow, self.auditor, info)
+    def seeds(self) -> list[tuple[int, bytes | None]]:
+        """Return each deck that the close reveals with its seed, shown there or opened with the auditor's key, or None.
+
+        That is the deck that was played; both, where a twin table's hand ended without a choice.
+        """
+        hand = self.hand
+        close = needed(hand.close, _NOT_CLOSED)
+        decks = [(hand.deck, self._seed(close.seed, close.escrow, hand.commitments[hand.deck]))]
+        if hand.twin and hand.choose is None:
+            decks.append((1, self._seed(close.twin_seed, close.twin_escrow, hand.commitments[1])))
+        return decks
+
+    def _seed(self, seed: bytes | None, escrow: bytes | None, commitment: bytes) -> bytes | None:
+        if seed is not None or escrow is None or self.auditor is None:
+            return seed
+        info = escrow_info(self.origin, self.receipt.table, self.receipt.seq, commitment)
+        return open_seed(escrow, self.auditor, info)
 
     def promise_of(self, contributor: bytes, seed: bytes) -> bytes:
         """Return the promise that this seed would fulfil."""
         return promise(self.origin, self.receipt.table, self.receipt.seq, contributor, seed)
 
+    def choice_promise_of(self, contributor: bytes, choice: bytes) -> bytes:
+        """Return the promise that this choice would fulfil."""
+        return promise_choice(self.origin, self.receipt.table, self.receipt.seq, contributor, choice)
 
+
+_AUDITORS: Final = "the seed is not public: this step is the auditor's"
 _NOT_CLOSED: Final = "the hand was not closed when this receipt was made"
-_NOT_SEALED: Final = "the hand was not sealed when this receipt was made"
+_NOT_CHOSEN: Final = "nobody had decided between the two decks when this receipt was made"
+_NO_CHOICE: Final = "the hand ended without a choice between its two decks"
 
 
 def _count(number: int, one: str, many: str = "") -> str:
@@ -255,8 +272,8 @@ def _check_contributions(evidence: _Evidence) -> str:
     given = needed(evidence.receipt.contributions, "the receipt does not list the contributions")
     if len(given) != len(hand.promised):
         raise ProofError(f"{_count(len(given), 'contribution')} for {_count(len(hand.promised), 'promise')}")
-    for i, (leaf, (contributor, _)) in enumerate(zip(given, hand.promised, strict=True)):
-        if (leaf == contribution_leaf(i, contributor, None)) != (i in hand.absent):
+    for i, (leaf, promised) in enumerate(zip(given, hand.promised, strict=True)):
+        if (leaf == contribution_leaf(i, promised[0], None)) != (i in hand.absent):
             raise ProofError(f"contribution {i} and the list of absent ones do not fit")
     if root_of(given) != hand.first.cr:
         raise ProofError("the contributions do not have the logged root")
@@ -266,12 +283,14 @@ def _check_contributions(evidence: _Evidence) -> str:
 def _check_own(evidence: _Evidence) -> str:
     own = needed(evidence.receipt.own, "the receipt holds no seed of its holder")
     hand = evidence.hand
-    ids = [contributor for contributor, _ in hand.promised]
+    ids = [promised[0] for promised in hand.promised]
     if own.id not in ids:
         raise ProofError("the own id is not among those who promised")
     i = ids.index(own.id)
     if evidence.promise_of(own.id, own.seed) != hand.promised[i][1]:
         raise ProofError("the own seed is not the promised one")
+    if own.choice is not None and not hand.twin:
+        raise ProofError("there is an own choice, but the table has no twin mode")
     if i in hand.absent:
         raise ProofError("the own contribution is listed as absent")
     given = needed(evidence.receipt.contributions, "as promised; but the receipt does not list the contributions")
@@ -285,12 +304,16 @@ def _check_context(evidence: _Evidence) -> str:
     first = hand.first
     assert first.cr is not None, "an entry is read with all its members"
     assert first.pre is not None, "an entry is read with all its members"
-    if first.hc != hand_context(evidence.origin, receipt.table, receipt.seq, hand.commitment, first.cr, first.pre):
-        raise ProofError("the hand's context does not follow from commitment, contributions and pre")
+    decks: list[SealEntry | DrawEntry] = [first]
+    if hand.twin:
+        decks = [hand.sealed_deck(0), hand.sealed_deck(1)]
+    for deck, commitment in zip(decks, hand.commitments, strict=True):
+        if deck.hc != hand_context(evidence.origin, receipt.table, receipt.seq, commitment, first.cr, first.pre):
+            raise ProofError("the hand's context does not follow from commitment, contributions and pre")
     for before, sealed in pairwise(hand.seals):
         if sealed.hc != reshuffle_context(before.hc, before.root, sealed.k, sealed.inputs or ()):
             raise ProofError(f"the context of reshuffle {sealed.k} does not follow from the shuffle before it")
-    return _count(max(1, len(hand.seals)), "context")
+    return _count(len(decks) + max(0, len(hand.seals) - 1), "context")
 
 
 # --- Cards ---
@@ -299,6 +322,8 @@ def _check_context(evidence: _Evidence) -> str:
 def _check_seals(evidence: _Evidence) -> str:
     seals = evidence.hand.seals
     shown = needed(evidence.receipt.shuffles, "the receipt holds no leaves")
+    if evidence.hand.twin and evidence.hand.choose is None and shown:
+        raise ProofError("the receipt holds leaves, but no choice between the two decks")
     if any(before.k >= after.k for before, after in pairwise(shown)):
         raise ProofError("the receipt's shuffles do not ascend by k")
     for shuffle in shown:
@@ -317,7 +342,7 @@ def _check_seals(evidence: _Evidence) -> str:
 def _check_reshuffles(evidence: _Evidence) -> str:
     seals = evidence.hand.seals
     if not seals:
-        raise NotShownError(_NOT_SEALED)
+        raise NotShownError(NOT_SEALED)
     named: set[Location] = set()
     for sealed in seals[1:]:
         for j, p in sealed.inputs or ():
@@ -348,7 +373,7 @@ def _check_items(evidence: _Evidence) -> str:
     openings = needed(evidence.receipt.openings, "the receipt opens no card")
     hand = evidence.hand
     if not hand.seals:
-        raise NotShownError(_NOT_SEALED)
+        raise NotShownError(NOT_SEALED)
     item_at = {(each.k, each.p): each.item for each in openings}
     seen: dict[int, Location] = {}
     for (k, p), item in sorted(item_at.items()):
@@ -383,18 +408,24 @@ def _check_reveal(evidence: _Evidence) -> str:
     shown = "escrow" if close.seed is None else "public"
     if shown != hand.table.reveal:
         raise ProofError(f"the close reveals by {shown}, the table was registered with {hand.table.reveal}")
-    seed = evidence.seed()
-    if seed is None:
-        return "escrowed to the table's auditor"
-    if commit(evidence.receipt.table, evidence.receipt.seq, seed) != hand.commitment:
-        raise ProofError("the revealed seed is not the committed one")
-    return "the committed seed"
+    seeds = evidence.seeds()
+    for deck, seed in seeds:
+        if seed is None:
+            return "escrowed to the table's auditor"
+        if commit(evidence.receipt.table, evidence.receipt.seq, seed) != hand.commitments[deck]:
+            raise ProofError("the revealed seed is not the committed one")
+    return f"the committed {'seed' if len(seeds) == 1 else 'seeds of both decks'}"
 
 
 def _check_derivation(evidence: _Evidence) -> str:
     hand = evidence.hand
-    seed = needed(evidence.seed(), "the seed is not public: this step is the auditor's")
     first = hand.first
+    if hand.twin and hand.choose is None:
+        for deck, shown in evidence.seeds():
+            _derive_sealed(needed(shown, _AUDITORS), hand.sealed_deck(deck), range(hand.sealed_deck(deck).n))
+        return "both decks derived again"
+    (_, shown), *_ = evidence.seeds()
+    seed = needed(shown, _AUDITORS)
     if isinstance(first, DrawEntry):
         if tuple(draw_numbers(seed, first.hc, first.purpose, first.m, len(first.values))) != first.values:
             raise ProofError("the numbers do not follow from the seed")
@@ -403,14 +434,19 @@ def _check_derivation(evidence: _Evidence) -> str:
     orders: list[list[int]] = []
     for sealed in hand.seals:
         items = range(sealed.n) if sealed.inputs is None else [orders[j][p] for j, p in sealed.inputs]
-        order, used = permute(seed, sealed.hc, sealed.k, items)
-        leaves = seal(sealed.k, order, salts(seed, sealed.hc, sealed.k, sealed.n))
-        if cards_root(sealed.k, leaves) != sealed.root:
-            raise ProofError(f"shuffle {sealed.k} does not follow from the seed")
-        if used != sealed.used:
-            raise ProofError(f"shuffle {sealed.k} used {_count(used, 'byte')}, not {sealed.used}")
-        orders.append(order)
+        orders.append(_derive_sealed(seed, sealed, items))
     return f"{_count(len(orders), 'shuffle')} derived again"
+
+
+def _derive_sealed(seed: bytes, sealed: SealEntry, items: Sequence[int]) -> list[int]:
+    """Return the order that follows from ``seed``; ProofError unless it is the ``sealed`` one."""
+    order, used = permute(seed, sealed.hc, sealed.k, items)
+    leaves = seal(sealed.k, order, salts(seed, sealed.hc, sealed.k, sealed.n))
+    if cards_root(sealed.k, leaves) != sealed.root:
+        raise ProofError(f"shuffle {sealed.k} does not follow from the seed")
+    if used != sealed.used:
+        raise ProofError(f"shuffle {sealed.k} used {_count(used, 'byte')}, not {sealed.used}")
+    return order
 
 
 def _check_seeds(evidence: _Evidence) -> str:
@@ -425,7 +461,7 @@ def _check_seeds(evidence: _Evidence) -> str:
     if close.seeds is None or len(close.seeds) != len(hand.promised):
         raise ProofError(f"the close must show {_count(len(hand.promised), 'contributed seed')}")
     leaves = []
-    for i, (seed, (contributor, promised)) in enumerate(zip(close.seeds, hand.promised, strict=True)):
+    for i, (seed, (contributor, promised, *_)) in enumerate(zip(close.seeds, hand.promised, strict=True)):
         if bool(seed) == (i in hand.absent):
             raise ProofError(f"seed {i} and the list of absent ones do not fit")
         if seed and evidence.promise_of(contributor, seed) != promised:
@@ -447,6 +483,8 @@ def _check_close(evidence: _Evidence) -> str:
             raise ProofError(f"the close lists places of shuffle {k} that there are not")
         if time < hand.seals[k].time:
             raise ProofError(f"the close lists an opening of shuffle {k} from before its seal")
+        if hand.twin and (hand.choose is None or time < hand.choose.time):
+            raise ProofError(f"the close lists an opening of shuffle {k} from before the choice between the decks")
         for p in places:
             taken = hand.named.get((k, p))
             if taken is not None and time > hand.seals[taken].time:
@@ -526,6 +564,45 @@ def _next_place(hand: Hand, next_place: Sequence[int], k: int) -> int:
     return p
 
 
+# --- Twin mode ---
+
+
+def _check_choice(evidence: _Evidence) -> str:
+    hand, receipt = evidence.hand, evidence.receipt
+    own = receipt.own.choice if receipt.own else None
+    if receipt.own is not None and own is not None:
+        promised = {row[0]: row[2] for row in hand.promised}
+        if evidence.choice_promise_of(receipt.own.id, own) != promised.get(receipt.own.id):
+            raise ProofError("the own choice is not the promised one")
+    choose = needed(hand.choose, _NO_CHOICE if hand.close else _NOT_CHOSEN)
+    if len(choose.choices) != len(hand.promised):
+        raise ProofError(f"{_count(len(choose.choices), 'choice')} for {_count(len(hand.promised), 'promise')}")
+    for i, (choice, (contributor, _, promised_choice)) in enumerate(zip(choose.choices, hand.promised, strict=True)):
+        if choice and evidence.choice_promise_of(contributor, choice) != promised_choice:
+            raise ProofError(f"choice {i} is not the promised one")
+        if receipt.own is not None and own is not None and contributor == receipt.own.id and choice != own:
+            raise ProofError("the own choice is not among those that decided")
+    zero, one = hand.sealed_deck(0), hand.sealed_deck(1)
+    digest = choice_digest((zero.hc, one.hc), (zero.root, one.root), [choice or None for choice in choose.choices])
+    if played_deck(digest) != choose.deck:
+        raise ProofError(f"the choices make deck {1 - choose.deck} the one that is played, not {choose.deck}")
+    given = sum(map(bool, choose.choices))
+    if not given:
+        raise NotShownError("nobody gave a choice: the service knew which deck it would open before it sealed both")
+    return f"deck {choose.deck}, by {_count(given, 'choice')} of {len(choose.choices)}"
+
+
+def _check_twin(evidence: _Evidence) -> str:
+    hand, receipt = evidence.hand, evidence.receipt
+    choose = needed(hand.choose, _NO_CHOICE if hand.close else _NOT_CHOSEN)
+    other = 1 - choose.deck
+    if commit(receipt.table, receipt.seq, choose.seed) != hand.commitments[other]:
+        raise ProofError(f"the seed that was shown is not the committed one of deck {other}")
+    sealed = hand.sealed_deck(other)
+    _derive_sealed(choose.seed, sealed, range(sealed.n))
+    return f"deck {other} derived again, {_count(sealed.n, 'card')}"
+
+
 # --- The steps ---
 
 _READING: Final = (
@@ -556,5 +633,10 @@ _CHECKS: Final[tuple[tuple[str, str, Callable[[_Evidence], str]], ...]] = (
     ("deadline", "The hand was played and closed within its time.", _check_deadline),
     ("history", "The history's cards are the opened ones, in the order of the shuffles.", _check_history),
 )
+_TWIN_CHECKS: Final[tuple[tuple[str, str, Callable[[_Evidence], str]], ...]] = (
+    ("choice", "The contributors' choices are the promised ones and decide which deck is played.", _check_choice),
+    ("twin", "The deck that was not played follows from its seed, in every card.", _check_twin),
+)
 _WITNESSES: Final = ("witnesses", "A quorum of independent witnesses has seen the same log.", _check_witnesses)
 STEP_IDS: Final = (*(step_id for step_id, _ in _READING), *(step_id for step_id, _, _ in _CHECKS))
+TWIN_STEP_IDS: Final = tuple(step_id for step_id, _, _ in _TWIN_CHECKS)

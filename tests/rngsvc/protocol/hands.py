@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from rngsvc.protocol import card_seal, commitment, derivation, entries, escrow, merkle
+from rngsvc.protocol import card_seal, commitment, derivation, entries, escrow, merkle, twin
 from rngsvc.protocol.checkpoint import Checkpoint
 from rngsvc.protocol.receipt import LoggedEntry, Opening, OwnContribution, Receipt, SealedShuffle
 from rngsvc.protocol.signed_note import NoteKey
@@ -198,6 +198,95 @@ class HandInLog:
         )
 
 
+@dataclass
+class TwinHandInLog(HandInLog):
+    """The same at a twin table: `seal` seals two decks, and `choose` makes one of them the hand's."""
+
+    twin_seed: bytes = bytes(range(48, 96))
+    choices: tuple = (b"\x33" * 32, b"\x44" * 32)
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.seeds = (self.seed, self.twin_seed)
+        self.decks: list[tuple] = []
+        self.chosen = False
+
+    def reserve(self) -> "TwinHandInLog":
+        auditor = AUDITOR_KEYS if self.reveal == "escrow" else None
+        self.add(entries.TableEntry, mode=self.mode, reveal=self.reveal, ttl=self.ttl, auditor=auditor, twin=1)
+        self.commitments = [commitment.commit(TABLE, self.seq, seed) for seed in self.seeds]
+        one, other = ((each,) for each in self.commitments)
+        self.add(entries.ReserveEntry, first=self.seq, commitments=one, twin_commitments=other)
+        self.pre = self.log.leaves(len(self.log.raw))[-1]
+        return self
+
+    def promise(self) -> "TwinHandInLog":
+        """Promise every seed and choice; whoever gives none promised one too."""
+        hand = self.log.origin, TABLE, self.seq
+        promises = tuple(
+            (
+                name,
+                commitment.promise(*hand, name, seed or b"\x99" * 32),
+                twin.promise_choice(*hand, name, choice or b"\x88" * 32),
+            )
+            for (name, seed), choice in zip(self.contributions, self.choices, strict=True)
+        )
+        self.add(entries.PromiseEntry, first=self.seq, promises=(promises,))
+        self.pre = self.log.leaves(len(self.log.raw))[-1]
+        return self
+
+    def seal(self, dealt: dict | None = None, **bent) -> "TwinHandInLog":
+        """Seal both decks; ``dealt`` gives the order of a deck (by its number) that does not follow from its seed."""
+        decks = []
+        for number, seed in enumerate(self.seeds):
+            self.commitment = self.commitments[number]
+            fixed = self._fix_contributions()
+            order, used = derivation.permute(seed, fixed["hc"], 0, list(range(self.n)))
+            order = (dealt or {}).get(number, order)
+            salts = card_seal.salts(seed, fixed["hc"], 0, self.n)
+            leaves = card_seal.seal(0, order, salts)
+            decks.append((fixed, order, used, salts, leaves, card_seal.cards_root(0, leaves)))
+        (fixed, _, used, _, _, root), (other, _, twin_used, _, _, twin_root) = decks
+        logged = {"seq": self.seq, "k": 0, "n": self.n, "root": root, "used": used} | fixed
+        logged |= {"twin_hc": other["hc"], "twin_root": twin_root, "twin_used": twin_used}
+        self.add(entries.SealEntry, **(logged | bent))
+        self.decks = decks
+        return self
+
+    def choose(self, **bent) -> "TwinHandInLog":
+        (zero, *_, root), (one, *_, twin_root) = self.decks
+        given = [choice or None for choice in self.choices]
+        deck = twin.played_deck(twin.choice_digest((zero["hc"], one["hc"]), (root, twin_root), given))
+        logged = {"seq": self.seq, "choices": tuple(choice or b"" for choice in given), "deck": deck}
+        logged |= {"seed": self.seeds[1 - deck]} | bent
+        self.add(entries.ChooseEntry, **logged)
+        fixed, order, _, salts, leaves, root = self.decks[logged["deck"]]
+        self.seed, self.commitment = self.seeds[logged["deck"]], self.commitments[logged["deck"]]
+        self.contexts, self.orders, self.salts, self.roots = [fixed["hc"]], [order], [salts], [root]
+        self.shuffles = [SealedShuffle(k=0, n=self.n, leaves=tuple(leaves))]
+        self.chosen = True
+        return self
+
+    def close(self, outcome="complete", **members) -> "TwinHandInLog":
+        if self.chosen:
+            return super().close(outcome, **members)
+        shown = {}
+        if self.decks:
+            shown["seeds"] = tuple(seed or b"" for _, seed in self.contributions)
+        if outcome != "lost" and self.reveal == "public":
+            shown |= {"twin_seed": self.twin_seed}
+        elif outcome != "lost":
+            info = escrow.escrow_info(self.log.origin, TABLE, self.seq, self.commitments[1])
+            shown |= {"twin_escrow": escrow.seal_seed(self.twin_seed, AUDITOR_KEYS[0], info)}
+        self.commitment = self.commitments[0]
+        return super().close(outcome, **(shown | members))
+
+    def receipt(self, own: int | None = 0) -> Receipt:
+        held = super().receipt(own)
+        held = replace(held, contributions=tuple(self.leaves) if self.decks else None)
+        return replace(held, own=held.own and replace(held.own, choice=self.choices[own]))
+
+
 def with_entry(receipt: Receipt, i: int, **changes) -> Receipt:
     """Return the receipt with members of one logged entry replaced."""
     logged = list(receipt.entries)
@@ -207,7 +296,15 @@ def with_entry(receipt: Receipt, i: int, **changes) -> Receipt:
 
 def played(**settings) -> HandInLog:
     """Return a whole hand: two contributors, a shuffle, a few cards, two reshuffles, closed."""
-    hand = HandInLog(**settings).reserve().promise().seal()
+    return _played_on(HandInLog(**settings).reserve().promise().seal())
+
+
+def twin_played(**settings) -> TwinHandInLog:
+    """Return the same of a twin table; its contributors choose."""
+    return _played_on(TwinHandInLog(**settings).reserve().promise().seal().choose())
+
+
+def _played_on(hand: HandInLog) -> HandInLog:
     hand.open(0, 0, 1, 2, 3).open(0, 4)
     hand.reshuffle((0, 1), (0, 4), *((0, p) for p in range(5, hand.n)))
     hand.open(1, 0, 1)

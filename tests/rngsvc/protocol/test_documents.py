@@ -6,7 +6,7 @@ from pathlib import Path
 
 import rngsvc.protocol
 from rngsvc.protocol import receipt
-from rngsvc.protocol.verify import STEP_IDS
+from rngsvc.protocol.verify import STEP_IDS, TWIN_STEP_IDS
 
 PROTOCOL = Path(rngsvc.protocol.__file__).parent
 PAGE = (PROTOCOL / "receipt.md").read_text(encoding="utf-8")
@@ -20,7 +20,7 @@ def test_the_packages_example_runs():
 
 def test_every_step_of_verification_stands_on_the_page_in_order():
     rows = [line.split("`")[1] for line in PAGE.split("| step |")[1].splitlines() if line.startswith("| `")]
-    assert rows == [*STEP_IDS, "choice", "twin", "witnesses"]
+    assert rows == [*STEP_IDS, *TWIN_STEP_IDS, "witnesses"]
 
 
 def test_every_member_of_a_receipt_stands_on_the_page():
