@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from stats_tests import bits, numbers, shuffles
-from stats_tests.catalogue import Entry, Kind, Mode, Setting
+from stats_tests.catalogue import LARGEST, Entry, Kind, Mode, Setting
 from stats_tests.p_values import ALPHA, CERTAIN, SECOND_READING
 
 CATALOGUE: Final[Mapping[str, Entry]] = {
@@ -218,7 +218,7 @@ def plan_for(battery: Battery, kind: Kind, size: int, mode: Mode = Mode.CORRECTE
         mode: constants of the SP 800-22 tests.
 
     Raises:
-        ValueError: the battery does not take this kind, or the mode may not decide in it.
+        ValueError: the battery does not take this kind or size, or the mode may not decide in it.
     """
     extents = EXTENTS[battery]
     if kind not in extents:
@@ -227,5 +227,7 @@ def plan_for(battery: Battery, kind: Kind, size: int, mode: Mode = Mode.CORRECTE
         raise ValueError(f"mode {mode} has known errors and is for comparison only: battery {Battery.SP800_22}")
     if kind is Kind.BITS:
         size = SEQUENCE_BITS
+    elif not 2 <= size <= LARGEST[kind]:
+        raise ValueError(f"{kind} of size {size}: must be 2..{LARGEST[kind]}")
     tests = SP800_22 if battery is Battery.SP800_22 else ALL[kind]
     return Plan(battery, Setting(kind, size, mode), tests, extents[kind].least)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from stats_tests.accumulator import Accumulator
 
@@ -13,6 +14,10 @@ class Kind(StrEnum):
     BITS = "bits"
     NUMBERS = "numbers"
     SHUFFLES = "shuffles"
+
+
+LARGEST: Final[Mapping[Kind, int]] = {Kind.NUMBERS: 2**53 - 1, Kind.SHUFFLES: 1020}
+"""The largest range, and the largest deck."""
 
 
 class Mode(StrEnum):

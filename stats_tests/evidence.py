@@ -39,7 +39,7 @@ def load(path: Path, key: NoteKey | None) -> dict[str, Any]:
         signed = "\n\n" in raw
         note = SignedNote.parse(raw) if signed or key is not None else SignedNote(raw, ())
         evidence = json.loads(note.text if key is None else note.verified([key]))
-    except (OSError, ValueError, MalformedError, ProofError) as error:
+    except (OSError, ValueError, RecursionError, MalformedError, ProofError) as error:
         raise EvidenceError(f"--evidence {path}: {error}") from error
     if not isinstance(evidence, dict) or evidence.get("schema") != SCHEMA:
         raise EvidenceError(f"--evidence {path}: not a self-test of schema {SCHEMA}")

@@ -29,7 +29,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     for number, raw in enumerate(path.read_bytes().splitlines(), start=1):
         try:
             line = json.loads(raw)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise LedgerError(f"{path}: line {number} is not JSON") from error
         if not isinstance(line, dict) or line.get("previous") != previous:
             raise LedgerError(f"{path}: line {number} does not follow the line before it")

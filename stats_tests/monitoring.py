@@ -159,5 +159,5 @@ class Monitor:
             largest = state["largest_log_e"]
             table = np.array(state["counts"], dtype=np.int64).reshape(n, n)
             return cls(n, table, -math.inf if largest is None else float(largest), list(state["days"]))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise MonitorError(f"{path}: {error}") from error

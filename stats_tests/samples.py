@@ -18,14 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stats_tests.accumulator import Items
-from stats_tests.catalogue import Kind
+from stats_tests.catalogue import LARGEST, Kind
 from stats_tests.known_bad import GENERATORS, Generator
 from stats_tests.shuffles.deck import Decks
 
 CHUNK_BYTES: Final = 1 << 20
 MOST_LINE_BYTES: Final = 1 << 16
-LARGEST_DECK: Final = 1020
-LARGEST_RANGE: Final = 2**53 - 1
 
 RANKS: Final = "23456789TJQKA"
 SUITS: Final = "cdhs"
@@ -535,9 +533,9 @@ def _check_size(format_: Format, size: int) -> None:
         case Kind.BITS:
             return
         case Kind.NUMBERS:
-            if not 2 <= size <= LARGEST_RANGE:
+            if not 2 <= size <= LARGEST[Kind.NUMBERS]:
                 raise SampleError(f"--range: must be 2..2^53-1 for format {format_}")
         case Kind.SHUFFLES:
-            most = 256 if format_ is Format.DECKS_U8 else LARGEST_DECK
+            most = 256 if format_ is Format.DECKS_U8 else LARGEST[Kind.SHUFFLES]
             if not 2 <= size <= most:
                 raise SampleError(f"--n: must be 2..{most} for format {format_}")

@@ -128,7 +128,10 @@ class Tally:
             case _:
                 raise StateError(f"not a state of format {FORMAT}")
         try:
-            tally = cls(plan_for(Battery(battery), Kind(kind), size, Mode(mode)))
+            plan = plan_for(Battery(battery), Kind(kind), size, Mode(mode))
+            if plan.setting.size != size:
+                raise StateError(f"state.size: {size} where {plan.setting.size} is meant")
+            tally = cls(plan)
             if tests.keys() != tally.accumulators.keys():
                 raise StateError("state.tests: not the tests of its plan; another version of the battery made it")
             tally._digest.load(sample)
@@ -156,7 +159,7 @@ class Tally:
         line = file.readline(MOST_HEADER_BYTES)
         try:
             state = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise StateError("the first line is not JSON") from error
         if not isinstance(state, dict):
             raise StateError(f"not a state of format {FORMAT}")

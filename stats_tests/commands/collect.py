@@ -11,7 +11,7 @@ import numpy as np
 from stats_tests.accumulator import Items
 from stats_tests.catalogue import Kind
 from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage
-from stats_tests.commands.options import NEW_FILE, choice_of
+from stats_tests.commands.options import DECK_SIZE, NEW_FILE, NUMBER_RANGE, choice_of
 from stats_tests.commands.output import json_option, print_json, progress_bar
 from stats_tests.commands.sampling import DEFAULT_DECK, Asked, SampleOptions, asked_for, require_all
 from stats_tests.commands.service import connection_options, service_failures_as_exit_codes
@@ -24,8 +24,8 @@ from stats_tests.samples import KIND_OF, Format, Source, to_bytes
 @click.option("--from-format", "from_format", type=choice_of(Format), help="How a file is written.")
 @click.option("--format", "format_", type=choice_of(Format), required=True, help="How to write.")
 @click.option("--count", type=click.IntRange(min=1), help="Items: bytes, numbers or decks.  [default: all of a file]")
-@click.option("--n", "n", type=click.IntRange(2, 1020), help="Cards in a deck.  [default: 52]")
-@click.option("--range", "range_", type=click.IntRange(2, 2**53 - 1), help="Numbers are 0..RANGE-1.")
+@click.option("--n", "n", type=DECK_SIZE, help="Cards in a deck.  [default: 52]")
+@click.option("--range", "range_", type=NUMBER_RANGE, help="Numbers are 0..RANGE-1.")
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Seed of a generator.  [default: 1]")
 @connection_options
 @click.option("-o", "--output", type=NEW_FILE, required=True, help="File to write.")

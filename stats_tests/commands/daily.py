@@ -12,8 +12,8 @@ import numpy as np
 from stats_tests.battery import EXTENTS, Battery, plan_for
 from stats_tests.catalogue import Kind
 from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage, exit_code_of
-from stats_tests.commands.options import FILE, NEW_FILE
-from stats_tests.commands.output import json_option, print_json, progress_bar
+from stats_tests.commands.options import DECK_SIZE, FILE, NEW_FILE
+from stats_tests.commands.output import json_option, print_json, progress_bar, reader_may_leave, write_whole
 from stats_tests.commands.reporting import write_report
 from stats_tests.commands.sampling import live_source
 from stats_tests.commands.service import connection_options, service_failures_as_exit_codes
@@ -35,7 +35,7 @@ HARD_LEVEL: Final = math.log(1e-6)
 @click.option("--rngsvc", "target", metavar="HOST:PORT", help="The service.")
 @click.option("--generator", "generator", metavar="NAME", help="Watch a built-in generator instead, to try it out.")
 @connection_options
-@click.option("--n", "n", type=click.IntRange(2, 1020), default=52, show_default=True, help="Cards in a deck.")
+@click.option("--n", "n", type=DECK_SIZE, default=52, show_default=True, help="Cards in a deck.")
 @click.option("--count", type=click.IntRange(min=1), help="Decks to draw.  [default: the daily battery's]")
 @click.option(
     "--monitor",
@@ -78,7 +78,7 @@ def command(
         stack.enter_context(service_failures_as_exit_codes())
         monitor = _monitor(monitor_path, n, others)
         if others:
-            _keep(monitor, monitor_path)
+            write_whole(monitor_path, monitor.encode())
             click.echo(f"{monitor_path}: {monitor.decks} decks of {len(monitor.days)} days")
             return
         auditor = load_key(key_path, key_name) if key_path else None
@@ -104,9 +104,10 @@ def command(
         if report_path is not None:
             write_report(report_path, raw, note)
         # Kept before it is handed in: a service that refuses a bad day's result must not get rid of the day.
-        _keep(monitor, monitor_path)
+        write_whole(monitor_path, monitor.encode())
         logged = _hand_in(source, note, verdict)
-    _show(monitor, alarms, verdict, logged, as_json=as_json)
+    with reader_may_leave():
+        _show(monitor, alarms, verdict, logged, as_json=as_json)
     raise SystemExit(exit_code_of(verdict))
 
 
@@ -118,13 +119,6 @@ def _monitor(path: Path, n: int, others: tuple[Path, ...]) -> Monitor:
     except MonitorError as error:
         raise Ended(ExitCode.USAGE, f"--monitor {error}") from error
     return monitor
-
-
-def _keep(monitor: Monitor, path: Path) -> None:
-    """Write the state under its name only when it is whole."""
-    part = path.with_name(f"{path.name}.part")
-    part.write_bytes(monitor.encode())
-    part.replace(path)
 
 
 def _source(target: str | None, generator: str | None, n: int, plan: Any, connection: dict[str, Any]) -> Source:

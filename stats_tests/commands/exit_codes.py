@@ -46,8 +46,12 @@ def exit_code_of(verdict: Verdict) -> ExitCode:
 
 @contextmanager
 def bad_input_as_usage() -> Iterator[None]:
-    """Turn what is wrong with the caller's files into exit code 2 and one line; nothing was reported yet."""
+    """Turn what is wrong with the caller's files, also those to write, into exit code 2 and one line."""
     try:
         yield
     except (SampleError, StateError, ReportError, EvidenceError, LedgerError) as error:
         raise Ended(ExitCode.USAGE, str(error)) from error
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Ended(ExitCode.USAGE, f"{error.filename or 'file'}: {error.strerror}") from error

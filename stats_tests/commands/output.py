@@ -1,8 +1,11 @@
 """How commands show progress and results."""
 
 import json
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,6 +14,32 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from stats_tests.report.view import p_text
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file; it appears under its name only when it is whole. A device is written to as it is."""
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_bytes(content)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+    part.replace(path)
+
+
+@contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """Print inside; whoever reads may close the pipe early, and the exit code still is that of the verdict."""
+    try:
+        yield
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # rich turns the one into the other
+        # What is still buffered would be written, and fail, when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output, and nothing else.")
 

@@ -8,6 +8,7 @@ from rngsvc.protocol.errors import MalformedError
 from rngsvc.protocol.signed_note import SignedNote
 from stats_tests.commands.exit_codes import bad_input_as_usage
 from stats_tests.commands.options import FILE, NEW_FILE
+from stats_tests.commands.output import write_whole
 from stats_tests.report.document import ReportError, decode
 from stats_tests.report.signature import statement
 
@@ -26,10 +27,15 @@ def command(report_path: Path, html_path: Path | None, pdf_path: Path | None) ->
         raw = report_path.read_bytes()
         report = decode(raw)
         signed_by = _signer(report, raw, report_path.with_name(f"{report_path.name}.note"))
+        try:
+            page = to_html(report, raw, signed_by=signed_by) if html_path else ""
+            pdf = to_pdf(report, raw, signed_by=signed_by) if pdf_path else b""
+        except (LookupError, TypeError, ValueError) as error:
+            raise ReportError(f"{report_path}: its members contradict each other: {error!r}") from error
         if html_path is not None:
-            html_path.write_text(to_html(report, raw, signed_by=signed_by), encoding="utf-8")
+            write_whole(html_path, page.encode())
         if pdf_path is not None:
-            pdf_path.write_bytes(to_pdf(report, raw, signed_by=signed_by))
+            write_whole(pdf_path, pdf)
 
 
 def _signer(report: dict[str, object], raw: bytes, path: Path) -> str:

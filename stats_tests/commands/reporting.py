@@ -10,7 +10,7 @@ import click
 from stats_tests.battery import Battery
 from stats_tests.commands.exit_codes import exit_code_of
 from stats_tests.commands.options import FILE, NEW_FILE
-from stats_tests.commands.output import print_json, print_table, result_table
+from stats_tests.commands.output import print_json, print_table, reader_may_leave, result_table, write_whole
 from stats_tests.evidence import evidence_for
 from stats_tests.p_values import Verdict
 from stats_tests.report.document import Campaign, document, encode, overall_verdict, result_rows
@@ -79,15 +79,16 @@ class Reporting:
         note = sign_report(report, raw, self.auditor) if self.auditor else None
         if self.report_path is not None:
             write_report(self.report_path, raw, note)
-        show(campaigns, verdict, as_json=as_json, signed=note is not None)
+        with reader_may_leave():
+            show(campaigns, verdict, as_json=as_json, signed=note is not None)
         raise SystemExit(exit_code_of(verdict))
 
 
 def write_report(path: Path, raw: bytes, note: str | None) -> None:
     """Write the report, and its signature beside it as PATH.note."""
-    path.write_bytes(raw)
+    write_whole(path, raw)
     if note is not None:
-        path.with_name(f"{path.name}.note").write_text(note, encoding="utf-8")
+        write_whole(path.with_name(f"{path.name}.note"), note.encode())
 
 
 def show(campaigns: Sequence[Campaign], verdict: Verdict, *, as_json: bool, signed: bool) -> None:

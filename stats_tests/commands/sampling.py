@@ -8,7 +8,7 @@ import click
 from stats_tests.battery import EXTENTS, Battery, Plan, plan_for
 from stats_tests.catalogue import Kind, Mode
 from stats_tests.commands.exit_codes import Ended, ExitCode
-from stats_tests.commands.options import Command, choice_of
+from stats_tests.commands.options import DECK_SIZE, NUMBER_RANGE, Command, choice_of
 from stats_tests.commands.service import service_at
 from stats_tests.samples import KIND_OF, Format, GeneratorSource, Source, generator_named, open_source
 
@@ -25,8 +25,8 @@ def plan_options(command: Command) -> Command:
             "--mode", type=choice_of(Mode), default="corrected", show_default=True, help="SP 800-22 constants."
         ),
         click.option("--kind", type=choice_of(Kind), help="What is tested, where the format does not say it."),
-        click.option("--range", "range_", type=click.IntRange(2, 2**53 - 1), help="Numbers are 0..RANGE-1."),
-        click.option("--n", "n", type=click.IntRange(2, 1020), help="Cards in a deck.  [default: 52]"),
+        click.option("--range", "range_", type=NUMBER_RANGE, help="Numbers are 0..RANGE-1."),
+        click.option("--n", "n", type=DECK_SIZE, help="Cards in a deck.  [default: 52]"),
     ):
         command = option(command)
     return command

@@ -7,7 +7,7 @@ import click
 from rngsvc.protocol.signed_note import sign
 from stats_tests.commands.exit_codes import ExitCode, bad_input_as_usage
 from stats_tests.commands.options import FILE, NEW_FILE
-from stats_tests.commands.output import json_option, print_json
+from stats_tests.commands.output import json_option, print_json, write_whole
 from stats_tests.evidence import encode
 from stats_tests.report.signature import load_key
 from stats_tests.runner import default_workers
@@ -46,7 +46,8 @@ def command(
     evidence = evidence_of(checks, full=not quick, time=time)
     text = encode(evidence).decode()
     if evidence_path is not None:
-        evidence_path.write_text(sign(text, auditor.key, auditor.sign) if auditor else text, encoding="utf-8")
+        with bad_input_as_usage():
+            write_whole(evidence_path, (sign(text, auditor.key, auditor.sign) if auditor else text).encode())
     if as_json:
         print_json(evidence)
     else:

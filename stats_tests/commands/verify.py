@@ -10,7 +10,7 @@ from rngsvc.protocol.signed_note import NoteKey
 from stats_tests.catalogue import Kind
 from stats_tests.commands.exit_codes import ExitCode, bad_input_as_usage
 from stats_tests.commands.options import FILE, choice_of
-from stats_tests.commands.output import json_option, print_json
+from stats_tests.commands.output import json_option, print_json, reader_may_leave
 from stats_tests.p_values import Verdict
 from stats_tests.report.document import ReportError, decode
 from stats_tests.report.signature import verify_signature
@@ -46,14 +46,18 @@ def command(
         else:
             steps = [Step("the report is a canonical document", True)]
             steps.append(_signature(report, raw, report_path, note_path, public_key))
-            steps += check(report, _source(report, data, format_))
+            try:
+                steps += check(report, _source(report, data, format_))
+            except (LookupError, TypeError) as error:
+                steps.append(Step("the report's members go together", False, repr(error)))
     verdict = outcome(steps)
-    if as_json:
-        print_json({"holds": verdict is Verdict.PASS, "steps": [asdict(step) for step in steps]})
-    else:
-        for step in steps:
-            mark = {True: "ok       ", False: "FAILED   ", None: "not shown"}[step.holds]
-            click.echo(f"{mark}  {step.what}{f' ({step.why})' if step.why else ''}")
+    with reader_may_leave():
+        if as_json:
+            print_json({"holds": verdict is Verdict.PASS, "steps": [asdict(step) for step in steps]})
+        else:
+            for step in steps:
+                mark = {True: "ok       ", False: "FAILED   ", None: "not shown"}[step.holds]
+                click.echo(f"{mark}  {step.what}{f' ({step.why})' if step.why else ''}")
     raise SystemExit(ExitCode.OK if verdict is Verdict.PASS else ExitCode.CHECK_FAILED)
 
 
@@ -91,5 +95,8 @@ def _source(report: dict[str, object], data: Path | None, format_: str | None) -
             raise click.UsageError("--data needs --format: the report does not say how they are written")
         return open_source(f"file:{data}", Format(chosen), size)
     if sample.get("source") == "generator":
-        return GeneratorSource(generator_named(sample["name"]), Kind(plan["kind"]), size, sample["seed"])
+        try:
+            return GeneratorSource(generator_named(sample["name"]), Kind(plan["kind"]), size, sample["seed"])
+        except ValueError as error:
+            raise ReportError(f"report.campaigns.0.sample: {error}") from error
     return None

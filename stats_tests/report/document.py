@@ -22,6 +22,7 @@ from stats_tests.p_values import ALPHA, CERTAIN, UNDECIDED, Decision, Verdict, d
 from stats_tests.power import LIMITS, statement
 from stats_tests.rejections import ENTRY as REJECTIONS
 from stats_tests.rejections import judge_rejections
+from stats_tests.report.form import REPORT, misfit
 from stats_tests.result import Result
 from stats_tests.tally import Tally
 
@@ -187,13 +188,24 @@ def decode(raw: bytes) -> dict[str, Any]:
     """Read a report; ReportError unless it is canonical and of this schema."""
     try:
         report = json.loads(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ReportError("the report is not JSON") from error
     if not isinstance(report, dict) or report.get("schema") != SCHEMA:
         raise ReportError(f"the report is not of schema {SCHEMA}")
-    if encode(report) != raw:
+    if not _is_canonical(report, raw):
         raise ReportError("the report is not in canonical form: it was changed after it was written")
+    if (wrong := misfit(report, REPORT)) is not None:
+        raise ReportError(f"{wrong}: not what a report of schema {SCHEMA} has there")
+    if not report["campaigns"]:
+        raise ReportError("report.campaigns: there is none")
     return report
+
+
+def _is_canonical(report: dict[str, Any], raw: bytes) -> bool:
+    try:
+        return encode(report) == raw
+    except (ValueError, RecursionError):  # numbers that JSON has no canonical form for
+        return False
 
 
 def digest(raw: bytes) -> str:
