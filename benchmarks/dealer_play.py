@@ -4,14 +4,23 @@ B5 is Seven Card Stud, six players called down; B6 no-limit five-card draw, five
 act with equal chance, folding only when facing a bet, a raise of any legal size, zero to three discards. Ours keeps the
 full event log and counts chips and cards as it goes; PokerKit runs with all its automations. Each hand has a new random
 deck; ours come from shuffles made beforehand, as they do from the shuffle service, while PokerKit makes its own, which
-is about two per cent of its time. `dealer_compiled` does the same with the rules compiled by mypyc.
+is about two per cent of its time.
+
+Both forms that ship are timed: plain Python, and the wheel with compiled rules, built and installed for the run. The
+bars are for the faster of them.
 """
 
+import json
 import random
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 from pokerkit import (
     Automation,
@@ -26,6 +35,7 @@ from pokerkit import (
 )
 
 import dealer.hand
+from benchmarks.compiled_wheel import NotBuilt, build, install
 from benchmarks.ratio import Bar
 from dealer.actions import Act, Action
 from dealer.cards import of_item
@@ -34,9 +44,10 @@ from dealer.house_rules import Stakes, Structure
 from dealer.rooms.recorded import FIVE_CARD_DRAW, STUD
 from dealer.state import SHOWDOWN, Hand, NeedAction, NeedCards, NeedShuffle
 
-MADE = "plain Python" if dealer.hand.__file__.endswith(".py") else "compiled"
-STUD_BAR = Bar("B5", f"stud, 6 players called down: hands per CPU second, ours ({MADE}) / PokerKit", 30, 80)
-DRAW_BAR = Bar("B6", f"no-limit draw, 5 players at random: hands per CPU second, ours ({MADE}) / PokerKit", 10, 30)
+BARS = (
+    Bar("B5", "stud, 6 players called down: hands per CPU second, ours / PokerKit", 30, 80),
+    Bar("B6", "no-limit draw, 5 players at random: hands per CPU second, ours / PokerKit", 10, 30),
+)
 ROUNDS = 7
 CHIPS = 1000
 STUD_STAKES = Stakes(name="10/20", ante=1, bring_in=2, small_bet=10, big_bet=20)
@@ -159,23 +170,63 @@ def rate(one_hand: OneHand, hands: int, rng: random.Random) -> float:
     return hands / (time.process_time() - begun)
 
 
-def compare(bar: Bar, ours: OneHand, theirs: OneHand, *, our_hands: int, their_hands: int) -> None:
-    """Time both in turns, so that what else the machine does weighs on both, and print the ratio."""
+class Timed(NamedTuple):
+    """One game in one form of ours: the rounds' ratios, and the medians of both rates."""
+
+    ratios: list[float]
+    ours: float
+    pokerkit: float
+
+
+def timed(ours: OneHand, theirs: OneHand, *, our_hands: int, their_hands: int) -> Timed:
+    """Time both in turns, so that what else the machine does weighs on both."""
     rng = random.Random(5)
     rate(ours, our_hands // 5, rng)
     rate(theirs, their_hands // 5, rng)
     rounds = [(rate(ours, our_hands, rng), rate(theirs, their_hands, rng)) for _ in range(ROUNDS)]
     medians = [statistics.median(rates) for rates in zip(*rounds, strict=True)]
-    bar.report([our / their for our, their in rounds], f"ours {medians[0]:,.0f}, PokerKit {medians[1]:,.0f}")
+    return Timed([our / their for our, their in rounds], *medians)
+
+
+def here() -> tuple[Timed, Timed]:
+    """Time B5 and B6 with the rules that this process has imported."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PokerKit warns when it folds a hand that could check
+        return (
+            timed(our_stud, their_stud, our_hands=600, their_hands=30),
+            timed(our_draw, their_draw, our_hands=2000, their_hands=200),
+        )
+
+
+def in_the_wheel() -> tuple[Timed, Timed]:
+    """Time B5 and B6 in another process, from the files of the installed wheel."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        environment = install(build(folder / "built"), folder / "installed")
+        command = [sys.executable, "-m", "benchmarks.dealer_play"]
+        run = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, check=True, timeout=900)
+        answer = json.loads(run.stdout)
+        assert Path(answer["hand"]).is_relative_to(folder), "the wheel's modules were not found"
+        assert not answer["hand"].endswith(".py"), "the wheel's modules are not compiled"
+        stud, draw = answer["timed"]
+        return Timed(*stud), Timed(*draw)
 
 
 def main() -> None:
-    """Print both ratios."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PokerKit warns when it folds a hand that could check
-        compare(STUD_BAR, our_stud, their_stud, our_hands=600, their_hands=30)
-        compare(DRAW_BAR, our_draw, their_draw, our_hands=2000, their_hands=200)
+    """Print both bars, each with both forms."""
+    plain = here()
+    try:
+        compiled = in_the_wheel()
+    except NotBuilt as missing:
+        print(f"no compiled wheel: {missing}")
+        for bar, each in zip(BARS, plain, strict=True):
+            bar.report(each.ratios, f"plain Python: ours {each.ours:,.0f}, PokerKit {each.pokerkit:,.0f}")
+        return
+    for bar, was, now in zip(BARS, plain, compiled, strict=True):
+        detail = f"the compiled wheel: ours {now.ours:,.0f}, PokerKit {now.pokerkit:,.0f}"
+        in_plain = f"{statistics.median(was.ratios):.2f} ({min(was.ratios):.2f}..{max(was.ratios):.2f})"
+        bar.report(now.ratios, f"{detail}; plain Python: ratio {in_plain}, ours {was.ours:,.0f}")
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps({"hand": dealer.hand.__file__, "timed": here()}))

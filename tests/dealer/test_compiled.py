@@ -1,31 +1,103 @@
-"""The rules compiled by mypyc are the same rules: the tests of the houses and of any hand pass with them."""
+"""The compiled wheel is the same dealer: it has what it must, passes the rules' tests and writes the same bytes."""
 
+import json
+import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from benchmarks.dealer_compiled import ROOT, compile_rules, environment
-from tests.scale import PROVING
+from benchmarks.compiled_wheel import ROOT, build, install, modules
+from tests.scale import PROVING, scaled
 
-TESTS = ["rules_of_stud", "rules_of_draw", "rules_of_all_houses", "reported_faults", "any_hand", "replay", "history"]
+pytestmark = [
+    pytest.mark.skipif(shutil.which(os.environ.get("CC", "cc")) is None, reason="there is no C compiler"),
+    pytest.mark.timeout(scaled(300, 1800)),
+]
+
+# Rules and known answers; the full form adds random and recorded hands, each test with its small count.
+TESTS = ["rules_of_stud", "rules_of_draw", "rules_of_all_houses", "reported_faults", "stud_hand"]
+MORE = ["any_hand", "ranking", "replay", "history", "rules_matrix", "slow_model"]
+
+# Runs pytest on the arguments and then says which dealer the tests have used.
+RUN = """
+import json, sys, pytest
+code = pytest.main(sys.argv[1:])
+print(json.dumps({name: module.__file__ for name, module in sys.modules.items() if name.startswith("dealer.")}))
+sys.exit(code)
+"""
+
+# Random hands of every house, with time-outs and folds out of turn, as the house keeps them.
+HISTORIES = """
+import json, random, sys
+from dealer.history import Reader, history
+from dealer.rooms import GAMES
+from tests.dealer.play import Shoe
+from tests.dealer.test_any_hand import any_start, any_step
+rng = random.Random(11)
+for number in range(int(sys.argv[1])):
+    for rules in GAMES.values():
+        hand = any_start(rules, rng)
+        shoe = Shoe(rng, deck_size=hand.deck_size)
+        while not hand.over:
+            hand = any_step(hand, shoe, rng)
+        print(json.dumps(history(hand, Reader.HOUSE)))
+"""
 
 
-@pytest.mark.skipif(not PROVING, reason="compiling takes a minute: in the full form only")
-@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
-@pytest.mark.timeout(1800)
-def test_the_compiled_rules_pass_the_tests_of_the_plain_ones(tmp_path: Path) -> None:
-    compile_rules(tmp_path)
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    files = [f"tests/dealer/test_{name}.py" for name in TESTS]
-    command = [sys.executable, "-m", "pytest", "-q", *files]
-    plain_form = {**environment(tmp_path), "PROVE": "0"}
-    run = subprocess.run(
-        command, check=False, cwd=tmp_path, env=plain_form, capture_output=True, text=True, timeout=1500
-    )
-    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
-    where = [sys.executable, "-c", "import dealer.hand; print(dealer.hand.__file__)"]
-    found = subprocess.run(where, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, check=True)
-    assert not found.stdout.strip().endswith(".py")
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("built"))
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return {**install(wheel, tmp_path_factory.mktemp("installed")), "PROVE": "0"}
+
+
+def output(command: list[str], environment: dict[str, str], cwd: Path) -> bytes:
+    done = subprocess.run(command, check=False, cwd=cwd, env=environment, capture_output=True, timeout=1500)
+    assert done.returncode == 0, (done.stdout[-3000:] + done.stderr[-3000:]).decode()
+    return done.stdout
+
+
+def compiled_in(names: list[str]) -> set[str]:
+    """Return the modules of ours that are extension modules, of files named as in a wheel."""
+    paths = [name.split(".")[0] for name in names if name.endswith((".so", ".pyd"))]
+    return {path.replace("/", ".") for path in paths if "/" in path}
+
+
+def test_the_wheel_has_the_listed_modules_compiled_and_is_for_this_python_only(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert compiled_in(names) == set(modules())
+    # The sources go with them, for tracebacks and readers.
+    assert {f"{module.replace('.', '/')}.py" for module in modules()} <= set(names)
+    assert f"-cp{sys.version_info.major}{sys.version_info.minor}-" in wheel.name
+    assert not list((ROOT / "dealer").glob("*.so")), "nothing is left beside the sources"
+
+
+def test_an_ordinary_wheel_has_nothing_compiled(tmp_path: Path) -> None:
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("HATCH_")}
+    output([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)], plain, ROOT)
+    (ordinary,) = tmp_path.glob("*.whl")
+    assert ordinary.name.endswith("-py3-none-any.whl")
+    assert not compiled_in(zipfile.ZipFile(ordinary).namelist())
+
+
+def test_the_compiled_rules_pass_the_tests_of_the_plain_ones(environment: dict[str, str], tmp_path: Path) -> None:
+    files = [str(ROOT / "tests" / "dealer" / f"test_{name}.py") for name in [*TESTS, *(MORE if PROVING else ())]]
+    found_first = f"pythonpath={environment['PYTHONPATH'].replace(os.pathsep, ' ')}"
+    options = ["-q", "-p", "no:cacheprovider", "-o", found_first]
+    said = output([sys.executable, "-c", RUN, *options, *files], environment, tmp_path)
+    used = json.loads(said.splitlines()[-1])
+    assert not [module for module in modules() if used[module].endswith(".py")]
+
+
+def test_the_compiled_rules_write_the_same_histories(environment: dict[str, str], tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HISTORIES, str(scaled(20, 500))]
+    plain = output(command, {**environment, "PYTHONPATH": str(ROOT)}, tmp_path)
+    assert len(plain) > 10_000
+    assert output(command, environment, tmp_path) == plain
