@@ -6,6 +6,8 @@ and before anything is opened, and all that is wrong is said at once.
 """
 
 import ipaddress
+import re
+import shlex
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,6 +32,7 @@ from pydantic_core import ErrorDetails
 from rngsvc.keys.location import check_location, environment_name
 from rngsvc.protocol.errors import MalformedError
 from rngsvc.protocol.signed_note import check_key_name
+from rngsvc.schedule import Daily
 from rngsvc.store.address import split_address
 
 ENVIRONMENT_PREFIX: Final = "RNGSVC_"
@@ -158,6 +161,22 @@ def _origin(name: str) -> str:
     return name
 
 
+def _time_of_day(text: str) -> str:
+    if not re.fullmatch(r"([01][0-9]|2[0-3]):[0-5][0-9]", text, re.ASCII):
+        raise ValueError("must be HH:MM, for example 04:30")
+    return text
+
+
+def _command_line(text: str) -> str:
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = []
+    if not words:
+        raise ValueError("must be a command line, quoted as for a shell; no shell reads it")
+    return text
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("must be text, in quotes")
@@ -242,6 +261,26 @@ class Settings(BaseModel):
         " signing.",
     )
 
+    daily_at: Annotated[str, AfterValidator(_time_of_day)] = Field(
+        "04:30", description="When the daily checks begin, HH:MM in UTC."
+    )
+    daily_jitter_s: float = Field(
+        1800.0, ge=0, le=3600, description="They begin up to so much later, by chance: not all nodes at once."
+    )
+    daily_command: Annotated[str, AfterValidator(_command_line)] | None = Field(
+        None,
+        description="Command line run daily, for the battery: {grpc} is the service's address, {log_key} its key."
+        " Without it, run one from outside.",
+    )
+    daily_limit_s: float = Field(
+        7200.0, ge=1, le=43_200, description="How long that command may take; after that it is killed, with an alarm."
+    )
+    log_audit_state: PathText | None = Field(
+        None,
+        description="File in which the service keeps how far it has audited its own log; beside a SQLite store by"
+        " default.",
+    )
+
     # --- Limits ---
     queue_limit: int = Field(
         4096, ge=1, le=1_000_000, description="Requests that may wait; more are RESOURCE_EXHAUSTED."
@@ -280,6 +319,12 @@ class Settings(BaseModel):
     # --- Logs ---
     log_level: LogLevel = Field(LogLevel.INFO, description="The least severity that is logged.")
     log_format: LogFormat = Field(LogFormat.JSON, description="json for programs, text for people; always on stderr.")
+
+    @property
+    def daily(self) -> Daily:
+        """Return when the daily checks are due."""
+        hours, minutes = self.daily_at.split(":")
+        return Daily(3600 * int(hours) + 60 * int(minutes), self.daily_jitter_s)
 
     @property
     def has_tls(self) -> bool:

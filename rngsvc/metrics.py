@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from rngsvc.cosigning import Cosigner
 from rngsvc.generator import Generator
 from rngsvc.protocol.entries import ABORT_REASONS, INTEGRITY_KINDS, LOST_REASONS
+from rngsvc.scheduled import JOBS, OUTCOMES
 from rngsvc.sequencer import BatchReport
 
 _LATENCY_BUCKETS: Final = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1, 2, 4, 8)
@@ -79,6 +80,25 @@ class Metrics:
         self._integrity_overdue = Gauge(
             "rngsvc_integrity_overdue", "1 if no daily result came for 26 hours.", registry=r
         )
+        self._audited = Gauge(
+            "rngsvc_log_audited_size", "Entries of its own log that the service has audited.", registry=r
+        )
+        self._audit_time = Gauge(
+            "rngsvc_log_audit_time_seconds", "Unix time of the newest audit that came to its end.", registry=r
+        )
+        self._audit_failed = Gauge(
+            "rngsvc_log_audit_failed", "1 if the newest audit of its own log found damage.", registry=r
+        )
+        self._runs = Counter(
+            "rngsvc_scheduled_runs", "Ended runs of the daily jobs, by how they ended.", ["job", "outcome"], registry=r
+        )
+        self._failing = Gauge(
+            "rngsvc_scheduled_failing", "1 if the newest run of that job did not do its work.", ["job"], registry=r
+        )
+        for job in JOBS:
+            self._failing.labels(job).set(0)
+            for outcome in OUTCOMES:
+                self._runs.labels(job, outcome)
         self._certificate_expires = Gauge(
             "rngsvc_certificate_expires_seconds",
             "Unix time at which the first certificate of the server's chain expires.",
@@ -128,10 +148,24 @@ class Metrics:
         """Show what `status.Board` has read: hands that nobody closed, and the service's checks of itself."""
         self._overdue.set(board["hands"]["overdue"])
         self._integrity_overdue.set(board["integrity"]["daily_overdue"])
+        audit = board["integrity"]["log_audit"]
+        self._audited.set(audit["size"])
+        self._audit_time.set(audit["time"] / 1000)
+        self._audit_failed.set(audit["verdict"] == "fail")
         for kind in INTEGRITY_KINDS:
             if newest := board["integrity"]["newest"].get(kind):
                 self._integrity_time.labels(kind).set(newest["time"] / 1000)
                 self._integrity_failed.labels(kind).set(newest["verdict"] != "pass")
+
+    def run_ended(self, job: str, outcome: str) -> None:
+        """Count the end of a daily job."""
+        self._runs.labels(job, outcome).inc()
+        self._failing.labels(job).set(outcome != "done")
+
+    def scheduler_gone(self) -> None:
+        """Show that nothing runs daily any more."""
+        for job in JOBS:
+            self._failing.labels(job).set(1)
 
     def show_certificate(self, expires_s: float) -> None:
         """Show until when (Unix time) the gRPC server's certificate is good."""

@@ -82,6 +82,10 @@ class Results:
             raise Refused(Reason.OTHER_CONTENT, "sample_sha256: is not the digest of what was sent")
         return await self._integrity("daily", sha256(verdict.report).digest(), verdict.verdict)
 
+    async def log_damaged(self, report: bytes) -> Logged:
+        """Log that the service has found its own log damaged, with the SHA-256 of its audit's ``report``."""
+        return await self._integrity("daily", sha256(report).digest(), "fail")
+
     async def start(self, report: bytes) -> Logged:
         """Log that the service starts, with the SHA-256 of what its self-tests said."""
         return await self._integrity("start", sha256(report).digest(), "pass")

@@ -15,6 +15,7 @@ import os
 import resource
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -48,11 +49,13 @@ from rngsvc.manifest import manifest_hash
 from rngsvc.metrics import Metrics
 from rngsvc.ports import Head, Store, StoreDamaged, StoreHeld, StoreRefused
 from rngsvc.protocol.checkpoint import Checkpoint, verify_checkpoint
+from rngsvc.protocol.entries import IntegrityEntry, parse_entry
 from rngsvc.protocol.errors import MalformedError, ProofError
 from rngsvc.protocol.merkle import root_from_nodes
 from rngsvc.protocol.policy import NO_WITNESSES, Policy
 from rngsvc.results import Results
 from rngsvc.sampling import Sampler
+from rngsvc.scheduled import LogAudit, Place, ScheduledRuns, SchedulerChild, command_job
 from rngsvc.sequencer import Limits, Sequencer
 from rngsvc.service import Service
 from rngsvc.shuffles import DealtCache
@@ -70,6 +73,7 @@ EXIT_CONFIGURATION: Final = 78
 _EXPIRY_SWEEP_S: Final = 2.0
 _STATUS_S: Final = 10.0
 _STANDBY_S: Final = 0.5
+_RESULTS_SOUGHT: Final = 100
 _ORPHAN_CHECK_S: Final = 1.0
 _PR_SET_DUMPABLE: Final = 4
 _EPHEMERAL_ORIGIN: Final = "ephemeral.example/rng"
@@ -114,11 +118,14 @@ class Core:
     keys: LogKeys
 
 
-async def run(settings: Settings, *, auditor_keys: Path | None = None, watch_parent: bool = False) -> int:
+async def run(
+    settings: Settings, child: SchedulerChild, *, auditor_keys: Path | None = None, watch_parent: bool = False
+) -> int:
     """Run the service until it is told to stop, or must; return the exit code.
 
-    Prints one JSON line with its addresses and public key when it is ready. ``auditor_keys`` is named in that line;
-    with ``watch_parent`` it also stops when the process that started it is gone.
+    Prints one JSON line with its addresses and public key when it is ready. ``child`` runs what is done daily.
+    ``auditor_keys`` is named in that line; with ``watch_parent`` it also stops when the process that started it is
+    gone.
     """
     logs.configure(settings.log_level, settings.log_format)
     _keep_secrets_out_of_dumps()
@@ -143,7 +150,7 @@ async def run(settings: Settings, *, auditor_keys: Path | None = None, watch_par
         _log.critical("not started", why=str(error))
         return EXIT_STOPPED
     try:
-        return await _serve(settings, core, policy, metrics, stopping, auditor_keys, watch_parent=watch_parent)
+        return await _serve(settings, core, policy, metrics, stopping, child, auditor_keys, watch_parent=watch_parent)
     finally:
         await core.store.close()
 
@@ -314,6 +321,7 @@ async def _serve(
     policy: Policy,
     metrics: Metrics,
     stopping: asyncio.Event,
+    child: SchedulerChild,
     auditor_keys: Path | None,
     *,
     watch_parent: bool,
@@ -353,7 +361,8 @@ async def _serve(
         able = stopped is None and not stopping.is_set()
         return able, {"log_size": core.log.size, "why": stopped.why if stopped else ""}
 
-    board = Board(core.service, core.results, cosigner)
+    log_audit = LogAudit(core.sequencer.clock.now_ms())
+    board = Board(core.service, core.results, cosigner, log_audit)
     pages = site.routes(core.keys.first.vkey, board.read)
     web = public_app(core.service, core.log, core.store, settings.origin, cosigner.newest_note, pages)
     async with (
@@ -362,6 +371,7 @@ async def _serve(
         _background(_close_expired(core)),
         _background(_watch_status(settings, core, board, metrics)),
         _background(cosigner.run()),
+        _scheduled(settings, core, metrics, child, log_audit, str(Address(settings.listen.host, port)), public),
         _background(_until_orphaned(stopping) if watch_parent else asyncio.sleep(0)),
     ):
         ready_line = {
@@ -496,6 +506,61 @@ async def _watch_status(settings: Settings, core: Core, board: Board, metrics: M
             if settings.integrity_policy is IntegrityPolicy.STOP and (trouble := integrity_trouble(read)):
                 core.sequencer.stop(trouble)
         await asyncio.sleep(_STATUS_S)
+
+
+@contextlib.asynccontextmanager
+async def _scheduled(
+    settings: Settings,
+    core: Core,
+    metrics: Metrics,
+    child: SchedulerChild,
+    log_audit: LogAudit,
+    grpc_address: str,
+    public: socket.socket,
+) -> AsyncIterator[None]:
+    """Have the daily jobs done while the context lasts."""
+    beside = settings.store.path
+    state = settings.log_audit_state or (beside.with_name(beside.name + ".audit") if beside else None)
+    with tempfile.TemporaryDirectory(prefix="rngsvc-audit-", ignore_cleanup_errors=True) as folder:
+        log_key = core.keys.first.vkey
+        place = Place(f"http://{_reached_from_here(address_of(public))}", log_key, state or Path(folder, "state"))
+        newest = await _newest_daily_ms(core)
+        facts = {"grpc": grpc_address, "log_key": log_key}
+        line = settings.daily_command
+        command = command_job(line, facts, newest, settings.daily_limit_s) if line else None
+        damaged: set[asyncio.Task[None]] = set()
+
+        def audit_failed(report: bytes) -> None:
+            damaged.add(asyncio.create_task(_log_damage(core, report)))
+
+        clock = core.sequencer.clock
+        runs = ScheduledRuns(child, place, log_audit, clock, metrics.run_ended, audit_failed, metrics.scheduler_gone)
+        async with _background(runs.run(settings.daily, command)):
+            yield
+        await asyncio.gather(*damaged)
+
+
+def _reached_from_here(address: Address) -> Address:
+    """Return where this machine reaches a listener, also one that is bound to all addresses."""
+    return Address({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address.host, address.host), address.port)  # noqa: S104
+
+
+async def _newest_daily_ms(core: Core) -> int | None:
+    """Return the time of the newest daily result in the log; None if there is none among the newest entries."""
+    for logged in await core.results.newest(0, _RESULTS_SOUGHT):
+        entry = parse_entry(logged.entry)
+        if isinstance(entry, IntegrityEntry) and entry.kind == "daily":
+            return entry.time
+    return None
+
+
+async def _log_damage(core: Core, report: bytes) -> None:
+    try:
+        logged = await core.results.log_damaged(report)
+    except (TryAgain, SigningStopped) as error:
+        _log.error("the log's audit failed, which was not logged", why=str(error))
+    else:
+        _log.critical("the log's audit failed, which is logged", index=logged.position)
 
 
 async def _until_orphaned(stopping: asyncio.Event) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from rngsvc.cosigning import Cosigner
 from rngsvc.protocol.entries import AuditEntry, CloseEntry, IntegrityEntry, parse_entry
 from rngsvc.results import Results
+from rngsvc.scheduled import LogAudit
 from rngsvc.self_checks import DAILY_WITHIN_MS
 from rngsvc.service import Service
 from rngsvc.tables import Table
@@ -28,6 +29,7 @@ class Board:
     service: Service
     results: Results
     cosigner: Cosigner
+    log_audit: LogAudit
     _read: dict[str, Any] = field(default_factory=dict)
     _read_at: int = -MAX_AGE_MS
 
@@ -76,6 +78,7 @@ class Board:
         return {
             "code": self.results.code.hex(),
             "daily_overdue": now - newest > DAILY_WITHIN_MS,
+            "log_audit": {**self.log_audit.shown(), "trouble": self.log_audit.trouble(now) or ""},
             "newest": {each["kind"]: each for each in reversed(shown)},
             "entries": shown[:_LISTED],
         }
@@ -91,6 +94,8 @@ class Board:
 def integrity_trouble(board: Mapping[str, Any]) -> str | None:
     """Return why the service's daily check of itself (house rule DK-2) is no reason for trust now; None if it is."""
     integrity = board["integrity"]
+    if trouble := integrity["log_audit"]["trouble"]:
+        return str(trouble)
     daily = integrity["newest"].get("daily")
     if daily and daily["verdict"] == "fail":
         return f"the daily check failed (log entry {daily['index']})"
@@ -127,11 +132,11 @@ def _unclosed(tables: Iterable[Table], now: int) -> dict[str, Any]:
     total = in_play = 0
     lowest: list[dict[str, Any]] = []
     for table in tables:
-        total += len(table.hands)
-        in_play += sum(1 for hand in table.hands.values() if hand.started_ms)
-        hand = table.hands[table.last_closed + 1]
+        total += table.unclosed
+        in_play += table.open_hand is not None
+        hand = table.hand(table.last_closed + 1)
         expires = table.expires_ms()
-        assert expires is not None, "a table with unclosed hands has a lowest one"
+        assert hand and expires is not None, "a table with unclosed hands has a lowest one"
         lowest.append(
             {
                 "table": table.id.hex(),

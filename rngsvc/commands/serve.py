@@ -1,6 +1,8 @@
 """`rngsvc serve`."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,7 +11,7 @@ import click
 
 from rngsvc.commands.settings import merged, refused, settings_options
 from rngsvc.config import ConfigurationRefused
-from rngsvc.serve import ephemeral, run
+from rngsvc.scheduled import SchedulerChild
 
 
 @click.command()
@@ -29,16 +31,30 @@ def command(ctx: click.Context, /, is_ephemeral: bool, config_file: Path | None,
     """
     if not is_ephemeral:
         settings = merged(config_file, flags).settings
-        with asyncio.Runner(loop_factory=_new_event_loop) as runner:
-            ctx.exit(runner.run(run(settings)))
+        with _scheduler() as child, asyncio.Runner(loop_factory=_new_event_loop) as runner:
+            from rngsvc.serve import run  # noqa: PLC0415  (it loads gRPC, and the scheduler must be there before)
+
+            ctx.exit(runner.run(run(settings, child)))
     if config_file:
         raise click.UsageError("--ephemeral makes its own configuration; --config does not go with it")
     try:
-        with ephemeral(flags) as (settings, auditor_keys), asyncio.Runner(loop_factory=_new_event_loop) as runner:
-            code = runner.run(run(settings, auditor_keys=auditor_keys, watch_parent=True))
+        with _scheduler() as child, asyncio.Runner(loop_factory=_new_event_loop) as runner:
+            from rngsvc.serve import ephemeral, run  # noqa: PLC0415  (as above)
+
+            with ephemeral(flags) as (settings, auditor_keys):
+                code = runner.run(run(settings, child, auditor_keys=auditor_keys, watch_parent=True))
     except ConfigurationRefused as error:
         raise refused(error) from error
     ctx.exit(code)
+
+
+@contextmanager
+def _scheduler() -> Iterator[SchedulerChild]:
+    child = SchedulerChild.spawn()
+    try:
+        yield child
+    finally:
+        child.end()
 
 
 def _new_event_loop() -> asyncio.AbstractEventLoop:

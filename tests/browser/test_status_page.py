@@ -12,11 +12,13 @@ from tests.browser.axe import violations
 from tests.browser.dealt import Croupier
 from tests.rngsvc.conftest import RunningService
 
+IN_ORDER = {"time": 1_790_000_000_000, "size": 12345, "verdict": "pass", "faults": [], "trouble": ""}
+DAMAGED = {"verdict": "fail", "faults": ["tile/0/000: does not hold the hashes"], "trouble": "the log was altered"}
 QUIET: dict[str, Any] = {
     "signing": {"able": True, "why": ""},
     "log": {"origin": "cardroom.example/rng", "size": 12345, "time": 1_790_000_000_000},
     "witnesses": {"cosigned_size": 0, "each": []},
-    "integrity": {"code": "ab" * 32, "daily_overdue": False, "entries": []},
+    "integrity": {"code": "ab" * 32, "daily_overdue": False, "entries": [], "log_audit": IN_ORDER},
     "hands": {"in_play": 0, "waiting": 0, "overdue": 0, "open": [], "closed": []},
     "read_at": 1_790_000_000_000,
 }
@@ -61,6 +63,7 @@ def test_a_running_service_shows_its_hands_and_checks(page: Page, service: Runni
         (with_(signing={"able": False, "why": "the tree and the store disagree"}), "failed", "the tree and the store"),
         (with_(hands={"overdue": 1, "open": [OVERDUE]}), "failed", "1 hand is past the deadline"),
         (with_(integrity={"entries": [CHECK]}), "open", "An integrity check below has failed"),
+        (with_(integrity={"log_audit": IN_ORDER | DAMAGED}), "failed", "the log was altered"),
         (with_(integrity={"daily_overdue": True}), "open", "No daily battery has reported in the last 26 hours"),
         (with_(witnesses={"each": [{"name": "w", "size": 0, "away": True}]}), "open", "No quorum of witnesses"),
         (with_(log={"time": None, "size": 0}), "checked", "The log is empty"),

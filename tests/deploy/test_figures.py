@@ -10,7 +10,9 @@ NOW_MS = 1_800_000_000_000
 def board(*, overdue: int = 0, late: bool = False, **newest: str) -> dict[str, Any]:
     """Return a status as `status.Board` reads it; ``newest`` is kind -> verdict."""
     results = {kind: {"time": NOW_MS, "verdict": verdict} for kind, verdict in newest.items()}
-    return {"hands": {"overdue": overdue}, "integrity": {"daily_overdue": late, "newest": results}}
+    log_audit = {"time": NOW_MS, "size": 5, "verdict": "pass", "trouble": ""}
+    integrity = {"daily_overdue": late, "newest": results, "log_audit": log_audit}
+    return {"hands": {"overdue": overdue}, "integrity": integrity}
 
 
 def figure(metrics: Metrics, name: str, **labels: str) -> float | None:

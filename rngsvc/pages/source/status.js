@@ -53,8 +53,9 @@ function verdict({ signing, log, hands, integrity: results, witnesses: cosigned 
   if (results.entries.some(({ verdict: said }) => said === "fail"))
     troubles.push("An integrity check below has failed.");
   if (cosigned.each.length && !cosigned.cosigned_size) troubles.push("No quorum of witnesses has cosigned the log.");
+  if (results.log_audit.trouble) troubles.push(`Not in order: ${results.log_audit.trouble}.`);
   if (results.daily_overdue) troubles.push("No daily battery has reported in the last 26 hours.");
-  const kind = !signing.able || hands.overdue ? "failed" : troubles.length ? "open" : "checked";
+  const kind = !signing.able || hands.overdue || results.log_audit.verdict === "fail" ? "failed" : troubles.length ? "open" : "checked";
   const title = { checked: "✓ In order", open: "– Running, with remarks", failed: "✗ Needs attention" }[kind];
   return el(
     "section",
@@ -87,21 +88,35 @@ function table(heads, rows) {
   );
 }
 
-function integrity({ integrity: { entries, code: running } }) {
+function integrity({ integrity: { entries, code: running, log_audit: audit } }) {
   const rows = entries.map((entry) => {
-    const { index, time, kind, verdict: said, code } = entry;
-    const [look, word] = VERDICTS[said];
+    const { index, time, kind, verdict: found, code } = entry;
     return [
       when(time),
       KINDS[kind](entry),
-      el("span", { class: look }, word),
+      said(found),
       `${index}`,
       code === undefined ? "–" : code === running ? "as now" : el("code", {}, `${code.slice(0, 16)}…`),
     ];
   });
   const files = el("a", { href: "manifest" }, "these files");
   const runs = el("p", {}, "The service runs the code of ", files, "; SHA-256 of their list: ", el("code", {}, running));
-  return el("div", {}, runs, table(["When", "What", "Verdict", "Log entry", "Code"], rows));
+  const audited = audit.verdict
+    ? el(
+        "p",
+        {},
+        `It audited its own log up to ${counted(audit.size, "entry", "entries")}, `,
+        when(audit.time),
+        ": ",
+        said(audit.verdict),
+      )
+    : el("p", { class: "quiet" }, "It has not yet audited its own log since it started.");
+  return el("div", {}, runs, audited, table(["When", "What", "Verdict", "Log entry", "Code"], rows));
+}
+
+function said(found) {
+  const [look, word] = VERDICTS[found];
+  return el("span", { class: look }, word);
 }
 
 function witnesses({ witnesses: { each, cosigned_size: size } }) {

@@ -23,6 +23,7 @@ OTHER_VALUES = {
     "store": "memory:",
     "standby": "true",
     "integrity_policy": "stop",
+    "daily_at": "23:59",
     "log_level": "error",
     "log_format": "text",
 }

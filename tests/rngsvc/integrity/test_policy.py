@@ -56,17 +56,21 @@ def test_without_it_the_service_goes_on_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("newest", "overdue", "trouble"),
+    ("newest", "overdue", "log_audit", "trouble"),
     [
-        ({}, False, None),
-        ({"daily": {"verdict": "pass", "index": 9}}, False, None),
-        ({"daily": {"verdict": "undecided", "index": 9}}, False, None),
-        ({"daily": {"verdict": "fail", "index": 9}}, False, "failed (log entry 9)"),
-        ({"daily": {"verdict": "pass", "index": 9}}, True, "26 hours"),
-        ({}, True, "26 hours"),
+        ({}, False, "", None),
+        ({"daily": {"verdict": "pass", "index": 9}}, False, "", None),
+        ({"daily": {"verdict": "undecided", "index": 9}}, False, "", None),
+        ({"daily": {"verdict": "fail", "index": 9}}, False, "", "failed (log entry 9)"),
+        ({"daily": {"verdict": "pass", "index": 9}}, True, "", "26 hours"),
+        ({}, True, "", "26 hours"),
+        ({"daily": {"verdict": "pass", "index": 9}}, False, "the log was altered", "the log was altered"),
     ],
 )
-def test_trouble_is_a_failed_or_a_missing_daily_check(newest: object, overdue: bool, trouble: str | None) -> None:
-    found = integrity_trouble({"integrity": {"newest": newest, "daily_overdue": overdue}})
+def test_trouble_is_a_failed_or_a_missing_daily_check(
+    newest: object, overdue: bool, log_audit: str, trouble: str | None
+) -> None:
+    integrity = {"newest": newest, "daily_overdue": overdue, "log_audit": {"trouble": log_audit}}
+    found = integrity_trouble({"integrity": integrity})
     assert (found is None) == (trouble is None)
     assert trouble is None or (found is not None and trouble in found)

@@ -6,13 +6,14 @@ import pytest
 
 from rngsvc.cosigning import Cosigned, Cosigner
 from rngsvc.protocol.policy import NO_WITNESSES
+from rngsvc.scheduled import LogAudit
 from rngsvc.self_checks import DAILY_WITHIN_MS
 from rngsvc.status import MAX_AGE_MS, Board
 from tests.rngsvc.service.world import ORIGIN, START_MS, World, running, table_id
 
 
 def board(world: World) -> Board:
-    return Board(world.service, world.results, Cosigner(world.log, NO_WITNESSES, 1))
+    return Board(world.service, world.results, Cosigner(world.log, NO_WITNESSES, 1), LogAudit(START_MS))
 
 
 async def hands(world: World) -> dict[str, Any]:
