@@ -101,18 +101,21 @@ class HighRanking:
         return value << 4 * places
 
     def _best_unsuited(self, cards: Sequence[int]) -> int:
-        counts = Counter(card >> 2 for card in cards)
-        groups = sorted(((count, rank) for rank, count in counts.items()), reverse=True)
+        counts = [0] * 13
+        for card in cards:
+            counts[card >> 2] += 1
+        groups = sorted([(count, rank) for rank, count in enumerate(counts) if count], reverse=True)
         (most, first), (second_most, second) = groups[0], groups[1]
-        others = [rank for rank in sorted(counts, reverse=True) if rank != first]
+        others = sorted([rank for _, rank in groups[1:]], reverse=True)
         if most == 4:
             return self._value(Category.FOUR_OF_A_KIND, (first, others[0]))
         if most == 3 and second_most >= 2:
             return self._value(Category.FULL_HOUSE, (first, max(rank for rank in others if counts[rank] >= 2)))
-        mask = sum(1 << rank for rank in counts)
-        for straight, top, _ in self._straights:
-            if mask & straight == straight:
-                return self._value(Category.STRAIGHT, (top,))
+        if len(groups) >= 5:
+            mask = sum([1 << rank for _, rank in groups])
+            for straight, top, _ in self._straights:
+                if mask & straight == straight:
+                    return self._value(Category.STRAIGHT, (top,))
         if most == 3:
             return self._value(Category.THREE_OF_A_KIND, (first, *others[:2]))
         if most == second_most == 2:

@@ -1,6 +1,5 @@
 """What is stud's own: its streets, who brings in, who speaks first, and the river when the deck runs short."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import Enum, StrEnum
 from functools import lru_cache
@@ -56,8 +55,8 @@ BoardValue = tuple[tuple[int, ...], tuple[int, ...]]
 @lru_cache(maxsize=1 << 16)
 def board_value(ranks: tuple[int, ...]) -> BoardValue:
     """Return what upcards are compared by: how they pair, then the ranks; straights and flushes do not count (AL-6)."""
-    groups = sorted(((count, rank) for rank, count in Counter(ranks).items()), reverse=True)
-    return tuple(count for count, _ in groups), tuple(rank for _, rank in groups)
+    groups = sorted([(ranks.count(rank), rank) for rank in set(ranks)], reverse=True)
+    return tuple([count for count, _ in groups]), tuple([rank for _, rank in groups])
 
 
 def _board_values(rules: HouseRules, boards: Mapping[int, Sequence[int]]) -> dict[int, BoardValue]:
