@@ -12,6 +12,7 @@ COMMANDS: Final = {
     "demo": "Play and verify hands of every game.",
     "serve": "Run a card room.",
     "token": "Let a player into a card room.",
+    "store": "Look after a card room's store.",
     "history": "Print a hand for people.",
     "replay": "Play recorded hands again and compare.",
     "completion": "Print a shell's completion script.",

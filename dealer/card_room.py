@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import structlog
 
-from dealer.cashier import PlayMoney
+from dealer.cashier import BANK, PlayMoney, rack
 from dealer.history import Reader, history, open_locations, replay
 from dealer.house_rules import HouseRules, Stakes
 from dealer.rooms import GAMES
@@ -117,6 +117,27 @@ class CardRoom:
     def tables(self) -> list[LiveTable]:
         """Return all tables, by id. Raises StoreFailed."""
         return [self.table(table) for table in sorted(self._live)]
+
+    @property
+    def live(self) -> Collection[LiveTable]:
+        """All tables as they are in memory, for figures: what anybody is shown comes from `table`."""
+        return self._live.values()
+
+    def now_ms(self) -> int:
+        """Return the time by the room's clock."""
+        return self._clock()
+
+    def imbalance_cents(self) -> int:
+        """Return how far the stored ledger is out; 0 is in order. Raises StoreFailed.
+
+        Its accounts must add up to nothing, none but the bank's may be overdrawn, and each table's account must hold
+        what lies in front of its players.
+        """
+        balances = self._store.balances()
+        overdrawn = sum(-amount for name, amount in balances.items() if amount < 0 and name != BANK)
+        tables = {rack(live.id.hex()): sum(seat.stack for seat in live.table.seats.values()) for live in self.tables()}
+        wrong = sum(abs(balances.get(name, 0) - chips) for name, chips in tables.items())
+        return abs(sum(balances.values())) + overdrawn + wrong
 
     def history(self, table: bytes, number: int, player: str) -> tuple[int, str]:
         """Return a closed hand's number and its history with receipt as ``player`` may see it (CC-15).

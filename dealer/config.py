@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, get_args, get_type_hints
 
+from dealer.store.location import Location
 from dealer.tokens import KEY_BYTES
 from rngsvc.protocol.errors import MalformedError
 from rngsvc.protocol.signed_note import NoteKey
@@ -53,13 +54,20 @@ def _public_key(text: str) -> bytes:
     return key
 
 
-def _store(text: str) -> Path | None:
-    scheme, _, path = text.partition(":")
-    if text == "memory:":
-        return None
-    if scheme != "sqlite" or not path:
-        raise ValueError("must be sqlite:PATH or memory:")
-    return Path(path)
+def _yes_or_no(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return text.lower() == "true"
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 3600:
+        raise ValueError("must be 0 to 3600 seconds")
+    return seconds
 
 
 def _cents(text: str) -> int:
@@ -84,8 +92,24 @@ class Settings:
     log_key: Annotated[str, Setting(_log_key, "The verifier key of the shuffle service's log.")]
     auditor_x25519: Annotated[bytes, Setting(_public_key, "The auditor's X25519 public key, in hex.")]
     auditor_ed25519: Annotated[bytes, Setting(_public_key, "The auditor's Ed25519 public key, in hex.")]
-    store: Annotated[Path | None, Setting(_store, "Where tables are kept: sqlite:PATH or memory:.")]
+    store: Annotated[
+        Location,
+        Setting(
+            Location.parse,
+            "Where tables are kept: sqlite:PATH, postgresql://[user@]host/database[?schema=NAME], memory:.",
+        ),
+    ]
+    standby: Annotated[
+        bool,
+        Setting(_yes_or_no, "Wait while another dealer holds the store, and take over when it ends: true or false."),
+    ] = False
     token_key: Annotated[Path, Setting(Path, "The file with the key of players' tokens, 64 hex digits.")]
+    http_operator: Annotated[
+        str, Setting(_address, "Where /metrics, /healthz and /readyz are, HOST:PORT, over plain HTTP.")
+    ] = "127.0.0.1:7491"
+    drain_s: Annotated[
+        float, Setting(_seconds, "How long hands may take to end after SIGTERM; then they are kept for the next start.")
+    ] = 20.0
     grant: Annotated[int, Setting(_cents, "Play money that each player is given once, in cents.")] = 100_000
     tls_certificate: Annotated[Path | None, Setting(Path, "The server's certificate chain, PEM.")] = None
     tls_key: Annotated[Path | None, Setting(Path, "The server's private key, PEM.")] = None

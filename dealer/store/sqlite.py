@@ -1,70 +1,75 @@
-"""The store in one SQLite file: write-ahead log, every commit on the disk before it is answered, one process only."""
+"""The store in one SQLite file: write-ahead log, every commit on the disk before it is answered.
 
+A lock file keeps a second dealer out. Readers are not kept out, so that a copy can be taken while the dealer runs.
+"""
+
+import fcntl
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from dealer.cashier import Transfer
-from dealer.store import FinishedHand, StoredTable, StoreFailed
+from dealer.store import FinishedHand, StoredTable, StoreFailed, StoreHeld, StoreLost
+from dealer.store.migrations import layout_changes
 
-_SCHEMA_VERSION: Final = 1
-_SCHEMA: Final = """
-CREATE TABLE tables (id BLOB PRIMARY KEY, game TEXT NOT NULL, stakes TEXT NOT NULL, snapshot TEXT) WITHOUT ROWID;
-CREATE TABLE journal (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    table_id BLOB NOT NULL REFERENCES tables (id),
-    entry TEXT NOT NULL
-);
-CREATE TABLE ledger (number INTEGER PRIMARY KEY, debit TEXT NOT NULL, credit TEXT NOT NULL, amount INTEGER NOT NULL);
-CREATE TABLE accounts (name TEXT PRIMARY KEY, balance INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE hands (
-    table_id BLOB NOT NULL REFERENCES tables (id),
-    hand INTEGER NOT NULL,
-    players TEXT NOT NULL,
-    history TEXT NOT NULL,
-    receipt TEXT NOT NULL,
-    PRIMARY KEY (table_id, hand)
-);
-"""
+_BUSY_S: Final = 5.0
+# After these nobody knows what is on the disk, and asking again may give a wrong answer.
+_DOUBTS: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _CHANGE_BALANCE: Final = (
     "INSERT INTO accounts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET balance = balance + excluded.balance"
 )
 
 
 class SqliteStore:
-    """`Store` in the file ``path``, which is made if it is not there. Raises StoreFailed if it is another's."""
+    """`Store` in the file ``path``, which is made if it is not there. Raises StoreHeld, StoreFailed."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = _locked(path)
         try:
-            self._db = sqlite3.connect(path, timeout=0, isolation_level=None)
-            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._open(path)
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _open(self, path: Path) -> None:
+        try:
+            # It holds the cards of running hands.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("PRAGMA foreign_keys = ON")
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if version == 0:
-                self._db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_SCHEMA_VERSION}; COMMIT;")
-        except sqlite3.Error as error:
+            for number, sql in layout_changes("sqlite", version):
+                self._db.executescript(f"BEGIN IMMEDIATE; {sql} PRAGMA user_version = {number}; COMMIT;")
+        except (sqlite3.Error, OSError, StoreFailed) as error:
             raise StoreFailed(f"store {path}: {error}") from error
-        if version not in (0, _SCHEMA_VERSION):
-            raise StoreFailed(f"store {path}: has the layout {version}, this dealer knows {_SCHEMA_VERSION}")
+
+    @contextmanager
+    def _doubted(self) -> Iterator[sqlite3.Connection]:
+        try:
+            yield self._db
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+            raise (StoreLost if code in _DOUBTS else StoreFailed)(f"store {self._path}: {error}") from error
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            yield self._db
-            self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise StoreFailed(f"store: {error}") from error
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
+        with self._doubted() as db:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                # What cannot be rolled back was rolled back by SQLite, or will be when the file is opened next.
+                with suppress(sqlite3.Error):
+                    db.execute("ROLLBACK")
+                raise
 
     def create(self, table: bytes, game: str, stakes: str) -> None:
         """Keep a new table."""
@@ -76,15 +81,18 @@ class SqliteStore:
 
     def tables(self) -> list[StoredTable]:
         """Return all tables with their journals."""
-        return [self.table(table) for (table,) in self._db.execute("SELECT id FROM tables ORDER BY id").fetchall()]
+        with self._doubted() as db:
+            ids = db.execute("SELECT id FROM tables ORDER BY id").fetchall()
+        return [self.table(table) for (table,) in ids]
 
     def table(self, table: bytes) -> StoredTable:
         """Return one table."""
-        found = self._db.execute("SELECT game, stakes, snapshot FROM tables WHERE id = ?", (table,)).fetchone()
+        with self._doubted() as db:
+            found = db.execute("SELECT game, stakes, snapshot FROM tables WHERE id = ?", (table,)).fetchone()
+            rows = db.execute("SELECT entry FROM journal WHERE table_id = ? ORDER BY number", (table,)).fetchall()
         if found is None:
             raise KeyError(table)
         game, stakes, snapshot = found
-        rows = self._db.execute("SELECT entry FROM journal WHERE table_id = ? ORDER BY number", (table,))
         journal = tuple(json.loads(entry) for (entry,) in rows)
         return StoredTable(table, game, stakes, json.loads(snapshot) if snapshot else None, journal)
 
@@ -111,10 +119,11 @@ class SqliteStore:
     def finished(self, table: bytes, hand: int) -> FinishedHand:
         """Return a finished hand."""
         which = "hand = ?" if hand else "? = 0 ORDER BY hand DESC LIMIT 1"
-        found = self._db.execute(
-            f"SELECT hand, players, history, receipt FROM hands WHERE table_id = ? AND {which}",  # noqa: S608  (two fixed texts)
-            (table, hand),
-        ).fetchone()
+        with self._doubted() as db:
+            found = db.execute(
+                f"SELECT hand, players, history, receipt FROM hands WHERE table_id = ? AND {which}",  # noqa: S608  (two fixed texts)
+                (table, hand),
+            ).fetchone()
         if found is None:
             raise KeyError(hand)
         number, players, history, receipt = found
@@ -122,8 +131,25 @@ class SqliteStore:
 
     def balances(self) -> dict[str, int]:
         """Return the ledger's accounts."""
-        return dict(self._db.execute("SELECT name, balance FROM accounts").fetchall())
+        with self._doubted() as db:
+            return dict(db.execute("SELECT name, balance FROM accounts").fetchall())
 
     def close(self) -> None:
         """Let go of the file."""
         self._db.close()
+        os.close(self._lock)
+
+
+def _locked(path: Path) -> int:
+    """Take the lock file beside the store; it is free again when the descriptor is closed, however that comes."""
+    lock = path.with_name(path.name + ".lock")
+    try:
+        held = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreFailed(f"store {path}: {error}") from error
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(held)
+        raise StoreHeld(f"store {path}: another dealer holds {lock.name}") from error
+    return held

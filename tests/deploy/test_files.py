@@ -54,7 +54,7 @@ def test_the_card_rooms_sample_configuration_is_usable_and_fits_its_unit() -> No
     unit = (UNITS / "dealer.service").read_text()
     assert "%d/token.key" in unit
     assert str(settings.token_key) == "/run/dealer/token.key"
-    assert str(settings.store).startswith("/var/lib/dealer/")
+    assert str(settings.store).startswith("sqlite:/var/lib/dealer/")
     assert settings.rngsvc.endswith(f":{load({}, {}, DEPLOY / 'one-box.toml').settings.listen.port}")
 
 

@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dealer.config import SETTINGS, ConfigurationRefused, load, read_token_key
+from dealer.store.location import Location
 from dealer.tokens import Identity, Role, TokenRefused, make_token, read_token
 from dealer.v1 import table_pb2, table_pb2_grpc
 from tests.dealer.server import world
@@ -41,7 +42,7 @@ def test_flags_come_before_environment_before_file_before_defaults(tmp_path: Pat
     environment = {"DEALER_GRANT": "2", "DEALER_LISTEN": "127.0.0.1:2", "PATH": "/bin"}
     settings = load({**GOOD, "rngsvc": None, "listen": "127.0.0.1:1"}, environment, file)
     assert (settings.listen, settings.grant, settings.rngsvc) == ("127.0.0.1:1", 2, "127.0.0.1:3")
-    assert settings.store is None
+    assert settings.store == Location()
     assert load({}, {"DEALER_CONFIG": str(file)} | {f"DEALER_{k.upper()}": v for k, v in GOOD.items()}, None).grant == 3
 
 
@@ -56,6 +57,14 @@ def test_flags_come_before_environment_before_file_before_defaults(tmp_path: Pat
         ("auditor_x25519", "07"),
         ("auditor_ed25519", "zz" * 32),
         ("store", "tables.sqlite3"),
+        ("store", "postgresql://dealer:secret@db/cards"),
+        ("store", "postgresql://dealer@db/cards?password=secret"),
+        ("store", "postgresql://dealer@db/cards?schema=Two Words"),
+        ("standby", "perhaps"),
+        ("drain_s", "-1"),
+        ("drain_s", "nan"),
+        ("drain_s", "soon"),
+        ("http_operator", "7491"),
         ("grant", "0"),
         ("grant", "-1"),
         ("grant", "1.5"),

@@ -68,6 +68,8 @@ class House:
         self.arguments = ["dealer", "serve"]
         for name, value in {
             "listen": "127.0.0.1:0",
+            "http-operator": "127.0.0.1:0",
+            "drain-s": "0",
             "rngsvc": service["grpc"],
             "log-key": self.log_key,
             "auditor-x25519": "07" * 32,
