@@ -99,8 +99,22 @@ HEALTH: Final = (
     "bits.health.min-entropy",
 )
 
+AIS_31: Final = (
+    "bits.ais-31.t0-disjointness",
+    "bits.ais-31.t1-monobit",
+    "bits.ais-31.t2-poker",
+    "bits.ais-31.t3-runs",
+    "bits.ais-31.t4-long-run",
+    "bits.ais-31.t5-autocorrelation",
+    "bits.ais-31.t6-uniform-distribution/1-bit",
+    "bits.ais-31.t6-uniform-distribution/2-bit",
+    "bits.ais-31.t7-homogeneity/2-before",
+    "bits.ais-31.t7-homogeneity/3-before",
+    "bits.ais-31.t8-entropy",
+)
+
 ALL: Final[Mapping[Kind, tuple[str, ...]]] = {
-    Kind.BITS: (*SP800_22, *STRUCTURE, *HEALTH),
+    Kind.BITS: (*SP800_22, *STRUCTURE, *HEALTH, *AIS_31),
     Kind.NUMBERS: NUMBERS,
     Kind.SHUFFLES: SHUFFLES,
 }

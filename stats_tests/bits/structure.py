@@ -131,7 +131,7 @@ def observe_birthdays(chunk: NDArray[np.uint8]) -> Counts:
 def judge_birthdays(counts: Counts, windows: int) -> tuple[Result, ...]:
     """Judge the number of equal spacings."""
     mean = windows * equal_spacings(BIRTHDAY_WORDS, 2.0**WORD_BITS)
-    return (_poisson(BIRTHDAYS, int(counts[0]), mean, windows, f"no group of {BIRTHDAY_WORDS} words"),)
+    return (judge_poisson(BIRTHDAYS, int(counts[0]), mean, windows, f"no group of {BIRTHDAY_WORDS} words"),)
 
 
 @cache
@@ -158,10 +158,11 @@ def judge_collisions(counts: Counts, windows: int) -> tuple[Result, ...]:
     values = 2.0**WORD_BITS
     distinct = -values * math.expm1(COLLISION_WORDS * math.log1p(-1 / values))
     mean = windows * (COLLISION_WORDS - distinct)
-    return (_poisson(COLLISIONS, int(counts[0]), mean, windows, f"no group of {COLLISION_WORDS} words"),)
+    return (judge_poisson(COLLISIONS, int(counts[0]), mean, windows, f"no group of {COLLISION_WORDS} words"),)
 
 
-def _poisson(test: str, count: int, mean: float, windows: int, lacking: str) -> Result:
+def judge_poisson(test: str, count: int, mean: float, windows: int, lacking: str) -> Result:
+    """Return the two-sided result of a count that is Poisson over so many windows; `lacking` says why there is none."""
     null = f"Poisson, mean {mean:.6g}"
     if not windows:
         return not_applicable(test, UNJUDGED, lacking)

@@ -1,7 +1,7 @@
 """SP 800-22, 2.9 Maurer's Universal Statistical."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
@@ -117,8 +117,12 @@ def _log_table(longest: int) -> Counts:
 
 
 @cache
-def distance_moments(length: int, tested: int) -> tuple[float, float]:
+def distance_moments(
+    length: int, tested: int, weight: Callable[[NDArray[np.int64]], NDArray[np.float64]] = np.log2
+) -> tuple[float, float]:
     """Return the exact mean of f and its exact variance over `tested` blocks, after an endless filling of the table.
+
+    f is the mean of a `weight` of the distances: of their logarithm, or Coron's.
 
     A block's distance A is geometric with p = 2^-L. Two distances k blocks apart depend on each other only if the
     second reaches further back than the first block, k + r with r >= 1; then with q = 1 - p and s = 1 - 2p
@@ -131,7 +135,7 @@ def distance_moments(length: int, tested: int) -> tuple[float, float]:
     q, s = 1 - p, 1 - 2 * p
     # Terms beyond weigh less than e^-40.
     reach = np.arange(1, 40 << length)
-    logs = np.log2(reach)
+    logs = weight(reach)
     geometric = p * q ** (reach - 1.0)
     mean = float((geometric * logs).sum())
     variance = float((geometric * logs**2).sum()) - mean**2
@@ -142,7 +146,7 @@ def distance_moments(length: int, tested: int) -> tuple[float, float]:
     h = p**2 * (farther + nearer) - mean * geometric
     # For each k the sum over r of log2(k + r) h(r), a correlation.
     size = fft.next_fast_len(3 * reach.size, real=True)
-    long_logs = np.append(logs, np.log2(reach + reach[-1]))
+    long_logs = np.append(logs, weight(reach + reach[-1]))
     products = fft.rfft(long_logs, size) * fft.rfft(h[::-1], size)
     reach_sum = fft.irfft(products, size)[reach.size : 2 * reach.size]
     lags = reach[: tested - 1]
