@@ -18,13 +18,20 @@ from rngsvc.store.migrations import migrations_after
 _READERS: Final = 4
 _GOODBYE_S: Final = 5.0
 _STEP: Final = "seq, n, kind, position, secret, time, k, places"
-# A writer whose machine vanished is noticed after about eleven seconds, and its lock is free.
+# After so long without an answer to a write its outcome is unknown, and the writer must stop: the network to the server
+# may be cut, and a standby on the other side of the cut may be the writer already.
+_ANSWER_S: Final = 10.0
+_MIGRATION_S: Final = 86_400.0
+# A writer whose machine or network vanished is noticed after about eleven seconds, and its lock is free: by keepalives
+# if the server was waiting for it, by the user timeout if an answer was on its way, which TCP would repeat for a
+# quarter of an hour.
 _SESSION: Final = {
     "application_name": "rngsvc",
     "synchronous_commit": "on",
     "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "2",
     "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "11000",
 }
 
 
@@ -41,7 +48,9 @@ class PostgresStore:
     async def open(self) -> Head | None:
         """Take the shard's lock, migrate its schema, and return its head."""
         try:
-            writer = await asyncpg.connect(self._uri, server_settings={**_SESSION, "search_path": self._schema})
+            writer = await asyncpg.connect(
+                self._uri, command_timeout=_ANSWER_S, server_settings={**_SESSION, "search_path": self._schema}
+            )
         except (OSError, asyncpg.PostgresError) as error:
             raise StoreRefused(f"PostgreSQL cannot be reached: {error}") from error
         self._writer = writer
@@ -74,7 +83,7 @@ class PostgresStore:
         version = await writer.fetchval("SELECT max(version) FROM schema_version") or 0
         for each in migrations_after("postgres", version):
             async with writer.transaction():
-                await writer.execute(each.sql)
+                await writer.execute(each.sql, timeout=_MIGRATION_S)
                 await writer.execute("INSERT INTO schema_version VALUES ($1)", each.number)
 
     async def close(self) -> None:
@@ -95,6 +104,12 @@ class PostgresStore:
         """Write all of it in one transaction."""
         writer = self._writer
         assert writer, "open() comes first"
+        try:
+            await self._commit(writer, commit)
+        except TimeoutError as error:
+            raise TimeoutError(f"PostgreSQL has not answered a write for {_ANSWER_S:g} s") from error
+
+    async def _commit(self, writer: "asyncpg.Connection[asyncpg.Record]", commit: Commit) -> None:
         transaction = writer.transaction()
         try:
             await transaction.start()
