@@ -73,6 +73,8 @@ EXIT_CONFIGURATION: Final = 78
 _EXPIRY_SWEEP_S: Final = 2.0
 _STATUS_S: Final = 10.0
 _STANDBY_S: Final = 0.5
+_STOPPED_DRAIN_S: Final = 1.0
+_STOPPED_ENDS_S: Final = 5.0
 _RESULTS_SOUGHT: Final = 100
 _ORPHAN_CHECK_S: Final = 1.0
 _PR_SET_DUMPABLE: Final = 4
@@ -391,7 +393,11 @@ async def _serve(
         _log.info("stopping")
         await server.set_health(healthy, serving=False)
         core.log.end()
-        await grpc_server.stop(settings.drain_s)
+        if core.sequencer.stopped:
+            # All that waited was refused. What is left may wait for a store out of reach, behind a cut network or on a
+            # disk that hangs; it must not keep a process from ending that signs no more.
+            loop.call_later(_STOPPED_ENDS_S, os._exit, EXIT_STOPPED)
+        await grpc_server.stop(_STOPPED_DRAIN_S if core.sequencer.stopped else settings.drain_s)
         await core.sequencer.drain()
     if core.sequencer.stopped:
         return EXIT_STOPPED
