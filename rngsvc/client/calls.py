@@ -33,6 +33,9 @@ _CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", 32 * 1024 * 1024),
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    # A restart or a takeover takes a second or two; gRPC by itself would look again after up to two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
 )
 
 _FAILURES: Final[dict[str, type[errors.CallFailed]]] = {
@@ -96,7 +99,9 @@ class AioTransport:
             check_plain_target(target)
             self.channel = grpc.aio.insecure_channel(target, options=_CHANNEL_OPTIONS)
         else:
-            self.channel = grpc.aio.secure_channel(target, credentials.channel_credentials(), options=_CHANNEL_OPTIONS)
+            self.channel = grpc.aio.secure_channel(
+                target, credentials.channel_credentials(), options=_secure_options(target)
+            )
 
     async def unary(self, method: Any, request: Message, timeout_s: float) -> Any:
         """Make one call."""
@@ -128,7 +133,9 @@ class BlockingTransport:
             check_plain_target(target)
             self.channel = grpc.insecure_channel(target, options=_CHANNEL_OPTIONS)
         else:
-            self.channel = grpc.secure_channel(target, credentials.channel_credentials(), options=_CHANNEL_OPTIONS)
+            self.channel = grpc.secure_channel(
+                target, credentials.channel_credentials(), options=_secure_options(target)
+            )
 
     async def unary(self, method: Any, request: Message, timeout_s: float) -> Any:
         """Make one call; blocks."""
@@ -279,11 +286,22 @@ def check_plain_target(target: str) -> None:
     """Refuse a call without TLS to anywhere but this machine: contributed seeds travel in requests."""
     if target.startswith("unix:"):
         return
-    addresses = target.rpartition("/")[2]
-    for scheme in ("ipv4:", "ipv6:"):  # gRPC's way to name several servers at once
-        addresses = addresses.removeprefix(scheme)
-    if not all(_is_loopback(address.rpartition(":")[0].strip("[]")) for address in addresses.split(",")):
+    if not all(map(_is_loopback, hosts_in(target))):
         raise ValueError(f"target: {target!r} is not a loopback address; without credentials only those are allowed")
+
+
+def hosts_in(target: str) -> list[str]:
+    """Return the hosts of a target: one, or those of gRPC's ``ipv4:HOST:PORT,HOST:PORT``."""
+    addresses = target.rpartition("/")[2]
+    for scheme in ("ipv4:", "ipv6:"):
+        addresses = addresses.removeprefix(scheme)
+    return [address.rpartition(":")[0].strip("[]") for address in addresses.split(",")]
+
+
+def _secure_options(target: str) -> tuple[tuple[str, Any], ...]:
+    first, *others = hosts_in(target)
+    # Of several nodes, gRPC would look for the whole list in the certificate; each must be issued for the first's host.
+    return (*_CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", first)) if others else _CHANNEL_OPTIONS
 
 
 def _is_loopback(host: str) -> bool:

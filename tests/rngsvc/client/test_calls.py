@@ -11,7 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2, status_pb2
 
 from rngsvc.client import errors
-from rngsvc.client.calls import Caller, check_plain_target, complete, failure_of
+from rngsvc.client.calls import Caller, check_plain_target, complete, failure_of, hosts_in
 from rngsvc.errors import Reason
 from rngsvc.v1 import log_pb2
 
@@ -189,6 +189,21 @@ def test_rich_details_arrive_whole() -> None:
 )
 def test_without_tls_this_machine_may_be_called(target: str) -> None:
     check_plain_target(target)
+
+
+@pytest.mark.parametrize(
+    ("target", "hosts"),
+    [
+        ("rng.example:443", ["rng.example"]),
+        ("dns:///rng.example:1", ["rng.example"]),
+        ("[::1]:9", ["::1"]),
+        ("ipv4:10.0.0.1:7443,10.0.0.2:7443", ["10.0.0.1", "10.0.0.2"]),
+        ("ipv6:[fd00::1]:7443,[fd00::2]:7443", ["fd00::1", "fd00::2"]),
+    ],
+)
+def test_the_hosts_of_a_target(target: str, hosts: list[str]) -> None:
+    """Of several nodes, the first one's host is looked for in each certificate (tests/drills/cut_network.py)."""
+    assert hosts_in(target) == hosts
 
 
 @pytest.mark.parametrize(
