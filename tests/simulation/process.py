@@ -17,10 +17,15 @@ ORIGIN = "cardroom.example/killed"
 
 @dataclass
 class ServerProcess:
-    """Keys and store live in ``folder``; ``flags`` are added to the command line."""
+    """Keys and store live in ``folder``; ``flags`` are added to the command line.
+
+    ``prefix`` stands before the command (``ip netns exec NAME``), ``program`` is what Python is told to run.
+    """
 
     folder: Path
     flags: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
+    program: tuple[str, ...] = ("-m", "rngsvc")
     ready: dict[str, Any] = field(default_factory=dict)
     process: "subprocess.Popen[str] | None" = None
 
@@ -54,12 +59,22 @@ class ServerProcess:
         }
         for flag in self.flags:
             settings.pop(flag.removeprefix("--").partition("=")[0], None)
-        return [sys.executable, "-m", "rngsvc", "serve", *(f"--{k}={v}" for k, v in settings.items()), *self.flags]
+        serve = [*self.prefix, sys.executable, *self.program, "serve"]
+        return [*serve, *(f"--{k}={v}" for k, v in settings.items()), *self.flags]
 
     def start(self) -> Self:
         """Start it and wait until it is ready; AssertionError with its log if it is not."""
+        return self.launch().wait_until_ready()
+
+    def launch(self) -> Self:
+        """Start it and do not wait: a standby is ready only when it has taken over."""
         with (self.folder / "stderr").open("a") as log:
             self.process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=log, text=True)
+        return self
+
+    def wait_until_ready(self) -> Self:
+        """Wait until it serves; AssertionError with its log if it ends before."""
+        assert self.process
         assert self.process.stdout
         line = self.process.stdout.readline()
         assert line, self.log_text[-3000:]
@@ -73,6 +88,14 @@ class ServerProcess:
     def terminate(self) -> int:
         """End it as an operator would; return its exit code."""
         return self._end(signal.SIGTERM)
+
+    def ended(self, within_s: float) -> int:
+        """Wait until it ends by itself; return its exit code. subprocess.TimeoutExpired if it does not."""
+        assert self.process
+        assert self.process.stdout
+        code = self.process.wait(within_s)
+        self.process.stdout.close()
+        return code
 
     def _end(self, how: signal.Signals) -> int:
         assert self.process
