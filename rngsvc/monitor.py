@@ -283,7 +283,8 @@ class Monitor:
             case PromiseEntry():
                 return findings + [each for seq in _seqs_of(entry) for each in self._step(table, placed, seq)]
             case SealEntry() | DrawEntry():
-                return findings + self._in_order(table, placed, entry.seq) + self._step(table, placed, entry.seq)
+                findings += self._in_turn(table, placed, entry.seq) + self._in_time(table, placed, entry.seq)
+                return findings + self._step(table, placed, entry.seq)
             case CloseEntry():
                 return findings + self._closed(table, placed, entry)
 
@@ -301,14 +302,18 @@ class Monitor:
                 table.last_reserved = seq
         return findings
 
-    def _in_order(self, table: _Table, placed: Placed, seq: int) -> list[Finding]:
-        """Check that hand ``seq`` is its table's lowest unclosed one and has not expired."""
-        if seq != table.last_closed + 1:
-            text = f"hand {table.last_closed + 1} is not closed yet"
-            return [Finding(Check.SEQUENCE, placed.index, text, table.terms.table, seq)]
-        if seq in table.hands and placed.entry.time > table.expires_ms():
-            return [Finding(Check.DEADLINE, placed.index, "the hand had expired", table.terms.table, seq)]
-        return []
+    def _in_turn(self, table: _Table, placed: Placed, seq: int) -> list[Finding]:
+        """Check that hand ``seq`` is its table's lowest unclosed one."""
+        if seq == table.last_closed + 1:
+            return []
+        text = f"hand {table.last_closed + 1} is not closed yet"
+        return [Finding(Check.SEQUENCE, placed.index, text, table.terms.table, seq)]
+
+    def _in_time(self, table: _Table, placed: Placed, seq: int) -> list[Finding]:
+        """Check that hand ``seq`` had not expired, if it is the lowest unclosed one: no other can."""
+        if seq != table.last_closed + 1 or seq not in table.hands or placed.entry.time <= table.expires_ms():
+            return []
+        return [Finding(Check.DEADLINE, placed.index, "the hand had expired", table.terms.table, seq)]
 
     def _step(self, table: _Table, placed: Placed, seq: int) -> list[Finding]:
         """Take the entry into its hand; a hand with a finding is not looked into any more, only closed."""
@@ -328,13 +333,13 @@ class Monitor:
 
     def _closed(self, table: _Table, placed: Placed, entry: CloseEntry) -> list[Finding]:
         seq = entry.seq
-        if entry.reason != "expired":
-            findings = self._in_order(table, placed, seq) if entry.outcome != "lost" else []
-        elif seq == table.last_closed + 1 and seq in table.hands and entry.time < table.expires_ms():
+        findings = self._in_turn(table, placed, seq)
+        # What is lost may be declared so at any time: the service itself could not close it when it expired.
+        if entry.reason != "expired" and entry.outcome != "lost":
+            findings += self._in_time(table, placed, seq)
+        elif entry.reason == "expired" and not findings and seq in table.hands and entry.time < table.expires_ms():
             text = "closed as expired before its time was up"
-            findings = [Finding(Check.DEADLINE, placed.index, text, entry.table, seq)]
-        else:
-            findings = []
+            findings.append(Finding(Check.DEADLINE, placed.index, text, entry.table, seq))
         findings += self._step(table, placed, seq)
         hand = table.hands.pop(seq, None)
         if hand:

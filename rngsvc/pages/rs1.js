@@ -311,7 +311,8 @@ export function cardOf(item, n) {
 /** Parse JSON into Maps, arrays, strings, numbers, booleans and null; MalformedError naming `field`. */
 export function loadJson(text, field) {
   let at = 0;
-  const notJson = () => new MalformedError(field, "must be JSON");
+  const whole = field || "entry"; // whose members are named without it
+  const notJson = () => new MalformedError(whole, "must be JSON");
   const literals = { n: ["null", null], t: ["true", true], f: ["false", false] };
 
   function space() {
@@ -335,12 +336,12 @@ export function loadJson(text, field) {
 
   function number() {
     const constant = ["NaN", "Infinity", "-Infinity"].find((each) => text.startsWith(each, at));
-    if (constant) throw new MalformedError(field, `must hold integers only, not ${constant}`);
+    if (constant) throw new MalformedError(whole, `must hold integers only, not ${constant}`);
     const pattern = /(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?/y;
     pattern.lastIndex = at;
     const [literal, integer, fraction, exponent] = pattern.exec(text) ?? [];
     if (literal === undefined) throw notJson();
-    if (fraction || exponent) throw new MalformedError(field, `must hold integers only, not ${literal.slice(0, 20)}`);
+    if (fraction || exponent) throw new MalformedError(whole, `must hold integers only, not ${literal.slice(0, 20)}`);
     if (integer.replace("-", "").length > MAX_INTEGER_DIGITS) throw notJson();
     at += literal.length;
     // A number past 2^53-1 stays a BigInt, which no member takes; adding 0 makes 0 of -0.

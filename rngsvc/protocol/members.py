@@ -235,10 +235,14 @@ def members_of(kind: type) -> Mapping[str, tuple[Codec[Any], bool]]:
 
 
 def load(text: str, field: str) -> object:
-    """Parse JSON strictly: no duplicate member, no float, no NaN; MalformedError naming ``field``."""
+    """Parse JSON strictly: no duplicate member, no float, no NaN; MalformedError naming ``field``.
+
+    For an entry ``field`` is empty: its members are named without it.
+    """
+    whole = field or "entry"
 
     def refuse_number(literal: str) -> object:
-        raise MalformedError(field, f"must hold integers only, not {literal[:20]}")
+        raise MalformedError(whole, f"must hold integers only, not {literal[:20]}")
 
     def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         found = dict(pairs)
@@ -253,7 +257,7 @@ def load(text: str, field: str) -> object:
     except MalformedError:
         raise
     except (ValueError, RecursionError) as error:
-        raise MalformedError(field, "must be JSON") from error
+        raise MalformedError(whole, "must be JSON") from error
 
 
 def _shown(name: str) -> str:

@@ -24,6 +24,7 @@ from rngsvc.protocol.entries import (
     TableEntry,
     parse_entry,
 )
+from rngsvc.protocol.errors import MalformedError
 from rngsvc.protocol.merkle import leaf_hash, root_of
 from rngsvc.protocol.signed_note import NoteKey
 from tests.rngsvc.conftest import RunningService, serve_ephemeral
@@ -135,6 +136,7 @@ def opened_also(k: int, place: int) -> Change:
 
 
 DAY_MS = 86_400_000
+LOST: dict[str, Any] = {"outcome": "lost", "reason": "seed_lost", "seed": None, "seeds": None}
 CHANGES: list[tuple[str, type[Entry], int, Change, Check]] = [
     ("a table of another mode", TableEntry, 0, said(mode="full"), Check.MEMBERS),
     ("a table of another reveal", TableEntry, 0, said(reveal="escrow", auditor=(bytes(32), bytes(32))), Check.MEMBERS),
@@ -177,6 +179,9 @@ CHANGES: list[tuple[str, type[Entry], int, Change, Check]] = [
     ("an opening of no shuffle", CloseEntry, 0, opened_also(3, 0), Check.MEMBERS),
     ("closed after its expiry", CloseEntry, 0, later(2 * DAY_MS), Check.DEADLINE),
     ("expired before its time", CloseEntry, 2, said(reason="expired"), Check.DEADLINE),
+    ("expired out of turn", CloseEntry, 0, said(seq=2, outcome="aborted", reason="expired"), Check.SEQUENCE),
+    ("lost out of turn", CloseEntry, 0, said(seq=2, **LOST), Check.SEQUENCE),
+    ("lost before what is not closed", CloseEntry, 1, said(seq=4, **LOST), Check.SEQUENCE),
     ("openings listed in mode full", CloseEntry, 3, said(opened=()), Check.MEMBERS),
     ("a verdict on what was not there", AuditEntry, 0, said(last=10**6), Check.VERDICT),
     ("a verdict that nobody signed", AuditEntry, 0, said(sig=bytes(64)), Check.VERDICT),
@@ -195,6 +200,14 @@ def test_a_changed_entry_is_found(
     assert monitor.root != log.root
 
 
+@pytest.mark.parametrize("late_ms", [0, 2 * DAY_MS])
+def test_a_hand_may_be_declared_lost_in_its_turn_also_long_after_its_expiry(log: PlayedLog, late_ms: int) -> None:
+    index = position(log, CloseEntry, 2)
+    lost = replace(parse_entry(log.entries[index]), **LOST)
+    _, checks = watched(log.key, [*log.entries[:index], later(late_ms)(lost).encode()])
+    assert checks == set()
+
+
 def test_each_entry_left_out_or_told_twice_is_found(log: PlayedLog) -> None:
     for i, raw in enumerate(log.entries):
         entry = parse_entry(raw)
@@ -211,6 +224,24 @@ def test_each_entry_left_out_or_told_twice_is_found(log: PlayedLog) -> None:
 def test_what_cannot_be_read_is_found(log: PlayedLog) -> None:
     _, checks = watched(log.key, [*log.entries, b"{}", log.entries[0] + b"\n"])
     assert checks == {Check.ENTRY}
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"", "entry: must be JSON"),
+        (b"{", "entry: must be JSON"),
+        (b"[" * 10_000, "entry: must be JSON"),
+        (b'{"v":1.5}', "entry: must hold integers only, not 1.5"),
+        (b'{"v":1,"v":1}', "v: stands twice"),
+        (b"[]", "entry: must be an object"),
+        (b"{}", 'v: must be "rs1"'),
+    ],
+)
+def test_what_is_no_entry_is_said_with_a_name(raw: bytes, message: str) -> None:
+    with pytest.raises(MalformedError) as refused:
+        parse_entry(raw)
+    assert str(refused.value) == message
 
 
 def test_a_hand_that_stays_open_is_found_once_its_time_is_long_over(log: PlayedLog) -> None:
