@@ -12,6 +12,14 @@
  *     report.steps  // [{ id, claim, outcome: "checked" | "failed" | "not shown", detail }, ..]
  */
 
+/** @typedef {string} Hex bytes in lower-case hex */
+/** @typedef {{ id: string, claim: string, outcome: "checked" | "failed" | "not shown", detail: string }} Step */
+/** @typedef {{ order: number[], used: number }} Shuffled the item at each place, and the stream bytes taken */
+/** @typedef {{ name: string, publicKey: Hex, keyId: Hex }} NoteKey the key of a log or a witness */
+/** @typedef {{ text: string, signatures: { name: string, keyId: Hex, signature: Hex }[] }} Note a signed note, read */
+/** @typedef {{ origin: string, size: number, root: Hex }} Checkpoint */
+/** @typedef {{ key: CryptoKey, publicKey: Hex }} OpeningKey an auditor's X25519 key */
+
 const MAX_INT = Number.MAX_SAFE_INTEGER;
 const MAX_SEQ = MAX_INT;
 const MAX_ITEMS = 1020;
@@ -31,6 +39,10 @@ const ZERO_HASH = "00".repeat(32);
 
 /** Bytes, text or a value that the pages do not allow; `field` names the member. */
 export class MalformedError extends Error {
+  /**
+   * @param {string} field
+   * @param {string} allowed what it must be
+   */
   constructor(field, allowed) {
     super(`${field}: ${allowed}`);
     this.field = field;
@@ -50,14 +62,22 @@ export class StreamExhaustedError extends Error {}
 
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
-/** Return the Uint8Array of a hex string. */
+/**
+ * Return the bytes of a hex string.
+ * @param {Hex} hex
+ * @returns {Uint8Array<ArrayBuffer>}
+ */
 export function toBytes(hex) {
   const bytes = new Uint8Array(hex.length / 2);
   for (let i = 0; i < bytes.length; i += 1) bytes[i] = parseInt(hex.slice(2 * i, 2 * i + 2), 16);
   return bytes;
 }
 
-/** Return the hex string of an ArrayBuffer or Uint8Array. */
+/**
+ * Return the hex string of bytes.
+ * @param {ArrayBuffer | Uint8Array} bytes
+ * @returns {Hex}
+ */
 export function toHex(bytes) {
   let hex = "";
   for (const byte of new Uint8Array(bytes)) hex += HEX[byte];
@@ -83,7 +103,10 @@ function fromBase64(text, field) {
   throw new MalformedError(field, "must be standard base64 with its padding");
 }
 
-/** Say what this browser lacks for checking hands, in words for its user; "" if nothing. */
+/**
+ * Say what this browser lacks for checking hands, in words for its user; "" if nothing.
+ * @returns {Promise<string>}
+ */
 export async function missingCryptography() {
   if (!globalThis.crypto?.subtle) {
     return "There is no cryptography for pages at this address: open the page over https, or save it and open the file.";
@@ -98,7 +121,14 @@ export async function missingCryptography() {
 
 // --- Primitives ---
 
-/** Throw ProofError, saying `what` is wrong, unless `signature` is the raw `publicKey`'s on `message`. */
+/**
+ * Throw ProofError, saying `what` is wrong, unless `signature` is the raw `publicKey`'s on `message`.
+ * @param {Hex} publicKey
+ * @param {Hex} signature
+ * @param {Hex} message
+ * @param {string} what
+ * @returns {Promise<void>}
+ */
 export async function verifyEd25519(publicKey, signature, message, what) {
   let key;
   try {
@@ -112,7 +142,14 @@ export async function verifyEd25519(publicKey, signature, message, what) {
   }
 }
 
-/** Return `length` bytes of HKDF-SHA-512 (RFC 5869), at most 255 * 64. */
+/**
+ * Return `length` bytes of HKDF-SHA-512 (RFC 5869), at most 255 * 64.
+ * @param {Hex} keyMaterial
+ * @param {Hex} salt
+ * @param {Hex} info
+ * @param {number} length
+ * @returns {Promise<Hex>}
+ */
 export async function hkdfSha512(keyMaterial, salt, info, length) {
   const key = await crypto.subtle.importKey("raw", toBytes(keyMaterial), "HKDF", false, ["deriveBits"]);
   const derivation = { name: "HKDF", hash: "SHA-512", salt: toBytes(salt), info: toBytes(info) };
@@ -136,10 +173,19 @@ async function byteStream(seed48) {
 
 // --- Merkle trees (RFC 6962) ---
 
+/**
+ * Return the hash of a leaf, an entry's bytes for instance.
+ * @param {Hex} leaf
+ * @returns {Promise<Hex>}
+ */
 export const leafHash = (leaf) => sha256("00" + leaf);
 const nodeHash = (left, right) => sha256("01" + left + right);
 
-/** Return the root of the tree over `leafHashes`. */
+/**
+ * Return the root of the tree over `leafHashes`.
+ * @param {Hex[]} leafHashes
+ * @returns {Promise<Hex>}
+ */
 export async function rootOf(leafHashes) {
   let level = [...leafHashes];
   if (level.length === 0) return sha256("");
@@ -154,14 +200,30 @@ export async function rootOf(leafHashes) {
   return level[0];
 }
 
-/** Throw ProofError unless `proof` shows that `leaf` is number `index` in the tree of `size` leaves with `root`. */
+/**
+ * Throw ProofError unless `proof` shows that `leaf` is number `index` in the tree of `size` leaves with `root`.
+ * @param {Hex} leaf its hash
+ * @param {number} index
+ * @param {number} size
+ * @param {Hex[]} proof
+ * @param {Hex} root
+ * @returns {Promise<void>}
+ */
 export async function verifyInclusion(leaf, index, size, proof, root) {
   if (!(index >= 0 && index < size)) throw new ProofError(`index ${index} is not in a tree of ${size} leaves`);
   const { whole } = await climb(leaf, BigInt(index), BigInt(size) - 1n, proof);
   if (whole !== root) throw new ProofError("the inclusion proof does not lead to the root");
 }
 
-/** Throw ProofError unless `proof` shows that the tree of `newSize` leaves begins with the `oldSize` of the older. */
+/**
+ * Throw ProofError unless `proof` shows that the tree of `newSize` leaves begins with the `oldSize` of the older.
+ * @param {number} oldSize
+ * @param {Hex} oldRoot
+ * @param {number} newSize
+ * @param {Hex} newRoot
+ * @param {Hex[]} proof
+ * @returns {Promise<void>}
+ */
 export async function verifyConsistency(oldSize, oldRoot, newSize, newRoot, proof) {
   if (oldSize <= 0) throw new ProofError("from the empty tree there is nothing to prove");
   if (!(oldSize <= newSize)) {
@@ -210,42 +272,91 @@ async function climb(node, index, last, path) {
 
 // --- The hand protocol, step by step (hand-protocol.md) ---
 
-/** Step 1. Return C. */
+/**
+ * Step 1. Return C.
+ * @param {Hex} table
+ * @param {number} seq
+ * @param {Hex} seed the room's, 48 bytes
+ * @returns {Promise<Hex>}
+ */
 export const commit = (table, seq, seed) => sha256("10" + utf8("rs1/seed") + table + u64(seq) + seed);
 
-/** Step 2. Return P, by which contributor `id` promises `seed`. */
-export async function promise(origin, table, seq, id, seed) {
-  return sha256(
-    "11" + utf8("rs1/promise") + (await sha256(utf8(origin))) + table + u64(seq) + (await sha256(id)) + seed,
-  );
+/**
+ * Step 2. Return P, by which contributor `id` promises `seed`.
+ * @param {string} origin the log's name
+ * @param {Hex} table
+ * @param {number} seq
+ * @param {Hex} id
+ * @param {Hex} seed
+ * @returns {Promise<Hex>}
+ */
+export const promise = (origin, table, seq, id, seed) =>
+  promiseWith("11" + utf8("rs1/promise"), origin, table, seq, id, seed);
+
+async function promiseWith(tag, origin, table, seq, id, secret) {
+  return sha256(tag + (await sha256(utf8(origin))) + table + u64(seq) + (await sha256(id)) + secret);
 }
 
-/** Step 2. Return the Merkle leaf hash of contributor number `i`; without `seed` he is absent. */
+/**
+ * Step 2. Return the Merkle leaf hash of contributor number `i`; without `seed` he is absent.
+ * @param {number} i
+ * @param {Hex} id
+ * @param {Hex | null} [seed]
+ * @returns {Promise<Hex>}
+ */
 export async function contributionLeaf(i, id, seed) {
   const seedHash = seed ? await sha256(seed) : ZERO_HASH;
   return leafHash(utf8("rs1/contribution") + u8(i) + (await sha256(id)) + seedHash);
 }
 
-/** Step 3. Return HC_0. */
+/**
+ * Step 3. Return HC_0.
+ * @param {string} origin the log's name
+ * @param {Hex} table
+ * @param {number} seq
+ * @param {Hex} commitment C
+ * @param {Hex} contributionsRoot CR
+ * @param {Hex} pre leaf hash of the promise entry, or of the reserve entry
+ * @returns {Promise<Hex>}
+ */
 export async function handContext(origin, table, seq, commitment, contributionsRoot, pre) {
   const bound = table + u64(seq) + commitment + contributionsRoot + pre;
   return sha256("12" + utf8("rs1/hand") + (await sha256(utf8(origin))) + bound);
 }
 
-/** Step 7. Return HC_k; `locations` are [j, p] pairs. */
+/**
+ * Step 7. Return HC_k.
+ * @param {Hex} previousContext HC of shuffle k - 1
+ * @param {Hex} previousRoot its R
+ * @param {number} k
+ * @param {[number, number][]} locations [j, p] of each named place
+ * @returns {Promise<Hex>}
+ */
 export function reshuffleContext(previousContext, previousRoot, k, locations) {
   const named = locations.map(([j, p]) => u16(j) + u16(p)).join("");
   return sha256("14" + utf8("rs1/reshuffle") + previousContext + previousRoot + u16(k) + u16(locations.length) + named);
 }
 
-/** Step 4. Return `{ order, used }` of shuffle `k` over the list `items`. */
+/**
+ * Step 4. Return the order of shuffle `k` over the list `items`.
+ * @param {Hex} seed the room's, 48 bytes
+ * @param {Hex} context HC_k
+ * @param {number} k
+ * @param {number[]} items
+ * @returns {Promise<Shuffled>}
+ */
 export async function permute(seed, context, k, items) {
   const itemList = await sha256(items.map(u16).join(""));
   const seed48 = await hkdfSha512(seed, context, utf8("rs1/shuffle") + u16(k) + u16(items.length) + itemList, 48);
   return fisherYates(items, await byteStream(seed48));
 }
 
-/** Step 4's byte rule: shuffle `items` with the bytes of `stream`. */
+/**
+ * Step 4's byte rule: shuffle `items` with the bytes of `stream`; StreamExhaustedError if they do not suffice.
+ * @param {number[]} items
+ * @param {Uint8Array} stream
+ * @returns {Shuffled}
+ */
 export function fisherYates(items, stream) {
   const order = [...items];
   const width = order.length > 256 ? 2 : 1;
@@ -266,22 +377,55 @@ export function fisherYates(items, stream) {
   return { order, used };
 }
 
-/** Step 5. Return the `n` salts of shuffle `k`, 16 bytes each, in one string. */
+/**
+ * Step 5. Return the `n` salts of shuffle `k`, 16 bytes each, in one string.
+ * @param {Hex} seed the room's, 48 bytes
+ * @param {Hex} context HC_k
+ * @param {number} k
+ * @param {number} n
+ * @returns {Promise<Hex>}
+ */
 export const salts = (seed, context, k, n) => hkdfSha512(seed, context, utf8("rs1/salt") + u16(k), 16 * n);
 
-/** Step 5. Return the leaf of `item` at place `p` of shuffle `k`. */
+/**
+ * Step 5. Return the leaf of `item` at place `p` of shuffle `k`.
+ * @param {number} k
+ * @param {number} p
+ * @param {number} item
+ * @param {Hex} salt
+ * @returns {Promise<Hex>}
+ */
 export const cardLeaf = (k, p, item, salt) => sha256("00" + utf8("rs1/card") + u16(k) + u16(p) + u16(item) + salt);
 
-/** Step 5. Return the leaf of every place. */
+/**
+ * Step 5. Return the leaf of every place.
+ * @param {number} k
+ * @param {number[]} order the item at each place
+ * @param {Hex} allSalts
+ * @returns {Promise<Hex[]>}
+ */
 export function seal(k, order, allSalts) {
   return Promise.all(order.map((item, p) => cardLeaf(k, p, item, allSalts.slice(32 * p, 32 * p + 32))));
 }
 
-/** Step 5. Return R_k. */
+/**
+ * Step 5. Return R_k.
+ * @param {number} k
+ * @param {Hex[]} leaves
+ * @returns {Promise<Hex>}
+ */
 export const cardsRoot = (k, leaves) =>
   sha256("13" + utf8("rs1/cards") + u16(k) + u16(leaves.length) + leaves.join(""));
 
-/** Step 9. Return `count` numbers below `modulus`; `purpose` is the hex of ASCII bytes. */
+/**
+ * Step 9. Return `count` numbers below `modulus`.
+ * @param {Hex} seed the room's, 48 bytes
+ * @param {Hex} context HC_0
+ * @param {Hex} purpose hex of ASCII bytes
+ * @param {number} modulus
+ * @param {number} count
+ * @returns {Promise<number[]>}
+ */
 export async function drawNumbers(seed, context, purpose, modulus, count) {
   const info = utf8("rs1/draw") + u16(count) + u64(modulus) + (await sha256(purpose));
   const stream = await byteStream(await hkdfSha512(seed, context, info, 48));
@@ -299,16 +443,139 @@ export async function drawNumbers(seed, context, purpose, modulus, count) {
   return values;
 }
 
-/** Return the card that `item` is in a deck of `n`: rank 0 (deuce) to 12 (ace), suit one of "cdhs"; null if none. */
+/**
+ * Return the card that `item` is in a deck of `n`: rank 0 (deuce) to 12 (ace), suit one of "cdhs"; null if none.
+ * @param {number} item
+ * @param {number} n
+ * @returns {{ rank: number, suit: string } | null}
+ */
 export function cardOf(item, n) {
   if (![52, 36, 32].includes(n) || item >= n) return null;
   const code = item + 52 - n;
   return { rank: Math.floor(code / 4), suit: "cdhs"[code % 4] };
 }
 
+// --- Two decks, one of which is opened (twin-mode.md) ---
+
+/**
+ * Return Q, by which contributor `id` promises `choice`.
+ * @param {string} origin the log's name
+ * @param {Hex} table
+ * @param {number} seq
+ * @param {Hex} id
+ * @param {Hex} choice
+ * @returns {Promise<Hex>}
+ */
+export const promiseChoice = (origin, table, seq, id, choice) =>
+  promiseWith("15" + utf8("rs1/choice"), origin, table, seq, id, choice);
+
+/**
+ * Return D of the two decks and what the contributors chose; "" or null for a choice that was not given.
+ * @param {[Hex, Hex]} contexts HC_0 of deck 0 and of deck 1
+ * @param {[Hex, Hex]} roots their R_0
+ * @param {(Hex | null)[]} choices each contributor's, in order
+ * @returns {Promise<Hex>}
+ */
+export async function choiceDigest(contexts, roots, choices) {
+  const hashes = await Promise.all(choices.map((choice) => (choice ? sha256(choice) : ZERO_HASH)));
+  return sha256("17" + utf8("rs1/twin") + contexts[0] + roots[0] + contexts[1] + roots[1] + hashes.join(""));
+}
+
+/**
+ * Return 0 or 1, the deck that D tells to play.
+ * @param {Hex} digest D
+ * @returns {number}
+ */
+export const playedDeck = (digest) => parseInt(digest.slice(-2), 16) & 1;
+
+// --- Step 8 under escrow: HPKE (RFC 9180), DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-256-GCM ---
+
+const KEM_SUITE = utf8("KEM") + "0020";
+const HPKE_SUITE = utf8("HPKE") + "0020" + "0001" + "0002";
+
+/**
+ * Read an auditor's key: the first private key (PKCS#8, X25519) of a PEM text. It cannot be taken out again.
+ * @param {string} pem
+ * @returns {Promise<OpeningKey>}
+ */
+export async function openingKey(pem) {
+  const [, encoded] = /-----BEGIN PRIVATE KEY-----([^-]*)-----END PRIVATE KEY-----/.exec(pem) ?? [];
+  if (encoded === undefined) throw new MalformedError("auditor", "must be a private key in PEM");
+  const pkcs8 = toBytes(fromBase64(encoded.replace(/\s/g, ""), "auditor"));
+  try {
+    const key = await crypto.subtle.importKey("pkcs8", pkcs8, "X25519", false, ["deriveBits"]);
+    return { key, publicKey: await agreed(key, X25519_BASE_POINT) };
+  } catch (error) {
+    if (error.name === "NotSupportedError") throw new NotShownError("this browser has no X25519");
+    throw new MalformedError("auditor", "must be an X25519 key");
+  }
+}
+
+/** The base point: multiplied by it, a private key gives its public one. */
+const X25519_BASE_POINT = "09".padEnd(64, "0");
+
+/** Return X25519 of a private and a public key. */
+async function agreed(key, publicKey) {
+  const point = await crypto.subtle.importKey("raw", toBytes(publicKey), "X25519", false, []);
+  return toHex(await crypto.subtle.deriveBits({ name: "X25519", public: point }, key, 256));
+}
+
+/**
+ * Return the seed in `escrow`; ProofError if this key does not open it for this hand.
+ * @param {Hex} escrow enc and ciphertext, 96 bytes
+ * @param {OpeningKey} auditor
+ * @param {string} origin the log's name
+ * @param {Hex} table
+ * @param {number} seq
+ * @param {Hex} commitment C
+ * @returns {Promise<Hex>}
+ */
+export async function openSeed(escrow, auditor, origin, table, seq, commitment) {
+  const info = utf8("rs1/escrow") + (await sha256(utf8(origin))) + table + u64(seq) + commitment;
+  const enc = escrow.slice(0, 64);
+  try {
+    const shared = await labeledExtract(KEM_SUITE, "", "eae_prk", await agreed(auditor.key, enc));
+    const secret = await labeledExpand(KEM_SUITE, shared, "shared_secret", enc + auditor.publicKey, 32);
+    const pskIdHash = await labeledExtract(HPKE_SUITE, "", "psk_id_hash", "");
+    const schedule = "00" + pskIdHash + (await labeledExtract(HPKE_SUITE, "", "info_hash", info));
+    const prk = await labeledExtract(HPKE_SUITE, secret, "secret", "");
+    const key = await labeledExpand(HPKE_SUITE, prk, "key", schedule, 32);
+    const nonce = await labeledExpand(HPKE_SUITE, prk, "base_nonce", schedule, 12);
+    const imported = await crypto.subtle.importKey("raw", toBytes(key), "AES-GCM", false, ["decrypt"]);
+    const sealed = { name: "AES-GCM", iv: toBytes(nonce) };
+    return toHex(await crypto.subtle.decrypt(sealed, imported, toBytes(escrow.slice(64))));
+  } catch (error) {
+    if (error.name !== "OperationError") throw error; // a point of small order, or a ciphertext that does not fit
+    throw new ProofError("the escrow does not open with this key for this hand");
+  }
+}
+
+async function hmacSha256(key, message) {
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  // HMAC fills keys up with zeros, so that 32 of them are no key at all, which WebCrypto would not take.
+  const imported = await crypto.subtle.importKey("raw", toBytes(key || ZERO_HASH), algorithm, false, ["sign"]);
+  return toHex(await crypto.subtle.sign("HMAC", imported, toBytes(message)));
+}
+
+const labeledExtract = (suite, salt, label, keyMaterial) =>
+  hmacSha256(salt, utf8("HPKE-v1") + suite + utf8(label) + keyMaterial);
+
+/** LabeledExpand of at most 32 bytes, which are one block. */
+async function labeledExpand(suite, prk, label, info, length) {
+  return (await hmacSha256(prk, u16(length) + utf8("HPKE-v1") + suite + utf8(label) + info + "01")).slice(
+    0,
+    2 * length,
+  );
+}
+
 // --- JSON, read strictly: integers only, no member twice ---
 
-/** Parse JSON into Maps, arrays, strings, numbers, booleans and null; MalformedError naming `field`. */
+/**
+ * Parse JSON into Maps, arrays, strings, numbers, booleans and null; MalformedError naming `field`.
+ * @param {string} text
+ * @param {string} field
+ * @returns {any}
+ */
 export function loadJson(text, field) {
   let at = 0;
   const whole = field || "entry"; // whose members are named without it
@@ -524,7 +791,16 @@ function decimal(value, field) {
 const ABORT_REASONS = ["expired", "misdeal", "players_left", "rng_lost", "caller", "exhausted"];
 const LOST_REASONS = ["seed_lost", "key_lost"];
 const VERDICT = word("pass", "fail", "undecided");
+/** A contributed seed or choice, "" of a contributor who gave none. */
 const OPTIONAL_SEED = (value, field) => (value === "" ? "" : CONTRIBUTION(value, field));
+
+/** One contributor's row: his id, P and, at a twin table, Q. */
+function PROMISES(value, field) {
+  if (!Array.isArray(value) || value.length < 2 || value.length > 3) {
+    throw new MalformedError(field, "must be an array of 2, at a twin table of 3");
+  }
+  return row(CONTRIBUTOR, ...Array(value.length - 1).fill(HASH))(value, field);
+}
 
 /** The members of each type of entry besides v, type and time; those of a table's entries in `IN_TABLE` too. */
 const IN_TABLE = { table: TABLE, prev: HASH };
@@ -535,12 +811,18 @@ const ENTRY_MEMBERS = {
     reveal: word("public", "escrow"),
     ttl: integer(60, 2_592_000),
     auditor: optional(row(KEY, KEY)),
+    twin: optional(integer(1, 1)),
   },
-  reserve: { ...IN_TABLE, first: SEQ, commitments: array(HASH, 1, MAX_HANDS) },
+  reserve: {
+    ...IN_TABLE,
+    first: SEQ,
+    commitments: array(HASH, 1, MAX_HANDS),
+    twin_commitments: optional(array(HASH, 1, MAX_HANDS)),
+  },
   promise: {
     ...IN_TABLE,
     first: SEQ,
-    promises: array(array(row(CONTRIBUTOR, HASH), 0, MAX_CONTRIBUTORS), 1, MAX_HANDS),
+    promises: array(array(PROMISES, 0, MAX_CONTRIBUTORS), 1, MAX_HANDS),
   },
   seal: {
     ...IN_TABLE,
@@ -554,6 +836,16 @@ const ENTRY_MEMBERS = {
     absent: optional(ABSENT),
     pre: optional(HASH),
     inputs: optional(array(row(K, PLACE), 1, MAX_ITEMS)),
+    twin_hc: optional(HASH),
+    twin_root: optional(HASH),
+    twin_used: optional(integer(0, STREAM_BYTES)),
+  },
+  choose: {
+    ...IN_TABLE,
+    seq: SEQ,
+    choices: array(OPTIONAL_SEED, 0, MAX_CONTRIBUTORS),
+    deck: integer(0, 1),
+    seed: octets(48),
   },
   draw: {
     ...IN_TABLE,
@@ -575,6 +867,8 @@ const ENTRY_MEMBERS = {
     seeds: optional(array(OPTIONAL_SEED, 0, MAX_CONTRIBUTORS)),
     seed: optional(octets(48)),
     escrow: optional(octets(96)),
+    twin_seed: optional(octets(48)),
+    twin_escrow: optional(octets(96)),
   },
   key: { old: KEY, new: KEY, sigs: row(SIGNATURE, SIGNATURE) },
   integrity: { kind: word("start", "daily"), code: HASH, results: row(HASH, VERDICT) },
@@ -598,14 +892,27 @@ const ENTRY_CHECKS = {
     if (entry.prev !== ZERO_HASH) throw new MalformedError("prev", "must be 64 zeros in a table's first entry");
   },
   reserve(entry) {
-    checkLastSeq(entry.first, entry.commitments.length);
+    const { commitments, twin_commitments: twins } = entry;
+    checkLastSeq(entry.first, commitments.length);
+    if (!twins) return;
+    if (twins.length !== commitments.length) {
+      throw new MalformedError("twin_commitments", "must be as many as commitments");
+    }
+    const same = commitments.findIndex((each, i) => each === twins[i]);
+    if (same >= 0) {
+      throw new MalformedError(`twin_commitments[${same}]`, "must differ from the commitment of deck 0");
+    }
   },
   promise(entry) {
     checkLastSeq(entry.first, entry.promises.length);
-    for (const [i, pairs] of entry.promises.entries()) {
+    const width = entry.promises.flat()[0]?.length;
+    for (const [i, rows] of entry.promises.entries()) {
       // Lower-case hex sorts as its bytes do, a prefix first.
-      if (!ascending(pairs.map(([id]) => id))) {
+      if (!ascending(rows.map(([id]) => id))) {
         throw new MalformedError(`promises[${i}]`, "must ascend strictly by contributor id");
+      }
+      if (rows.some((each) => each.length !== width)) {
+        throw new MalformedError(`promises[${i}]`, "must promise choices as the first row does");
       }
     }
   },
@@ -617,6 +924,14 @@ const ENTRY_CHECKS = {
     }
     if ((entry.inputs !== undefined) !== entry.k > 0) {
       throw new MalformedError("inputs", "must be there when k is 1 or more, and only then");
+    }
+    for (const name of ["twin_hc", "twin_root", "twin_used"]) {
+      if (entry[name] !== undefined && entry.k > 0) {
+        throw new MalformedError(name, "must be absent when k is 1 or more");
+      }
+      if ((entry[name] === undefined) !== (entry.twin_hc === undefined)) {
+        throw new MalformedError(name, "must be there together with twin_hc");
+      }
     }
     if (!ascending(entry.absent ?? [])) throw new MalformedError("absent", "must ascend strictly");
     if (entry.inputs) {
@@ -646,6 +961,14 @@ const ENTRY_CHECKS = {
     }
     if ((entry.seed === undefined && entry.escrow === undefined) !== (entry.outcome === "lost")) {
       throw new MalformedError("seed", "or escrow must be there, unless the hand is lost");
+    }
+    for (const [name, ofDeck0] of [
+      ["twin_seed", entry.seed],
+      ["twin_escrow", entry.escrow],
+    ]) {
+      if (entry[name] !== undefined && (ofDeck0 === undefined || entry.outcome === "complete")) {
+        throw new MalformedError(name, "must be revealed like the seed of deck 0, and not of a complete hand");
+      }
     }
     const seen = new Set();
     let earlier = 0;
@@ -688,7 +1011,11 @@ function canonical(value) {
   return JSON.stringify(value);
 }
 
-/** Return the entry whose canonical text is `raw`; MalformedError names the first member that is wrong. */
+/**
+ * Return the entry whose canonical text is `raw`; MalformedError names the first member that is wrong.
+ * @param {string} raw
+ * @returns {{ type: string, time: number, [member: string]: any }}
+ */
 export function parseEntry(raw) {
   const parsed = loadJson(raw, "");
   if (!(parsed instanceof Map)) throw new MalformedError("entry", "must be an object");
@@ -713,7 +1040,12 @@ export function parseEntry(raw) {
 const LOG = "01"; // the type of a log's signature, and of its key
 const COSIGNER = "04"; // that of a witness's
 
-/** Return `{ name, publicKey, keyId }` of a verifier key text; MalformedError if it is no Ed25519 one of this type. */
+/**
+ * Read a verifier key text; MalformedError if it is no Ed25519 one of this type.
+ * @param {string} vkey
+ * @param {string} [type] "01" for a log's key, "04" for a witness's
+ * @returns {Promise<NoteKey>}
+ */
 export async function parseVkey(vkey, type = LOG) {
   const [, name, keyId, encoded] = /^([^+]*)\+([^+]*)\+(.*)$/s.exec(vkey) ?? [];
   if (name === undefined) throw new MalformedError("vkey", "must be name+id+key");
@@ -726,14 +1058,22 @@ export async function parseVkey(vkey, type = LOG) {
   return key;
 }
 
-/** Return the SHA-256 of a verifier key text, by which people compare keys. */
+/**
+ * Return the SHA-256 of a verifier key text, by which people compare keys.
+ * @param {string} vkey
+ * @returns {Promise<Hex>}
+ */
 export const fingerprint = (vkey) => sha256(utf8(vkey));
 
 async function noteKey(name, publicKey, type = LOG) {
   return { name, publicKey, keyId: (await sha256(utf8(name) + "0a" + type + publicKey)).slice(0, 8) };
 }
 
-/** Read a signed note strictly: `{ text, signatures: [{ name, keyId, signature }] }`; nothing is verified yet. */
+/**
+ * Read a signed note strictly; nothing is verified yet.
+ * @param {string} note
+ * @returns {Note}
+ */
 export function parseNote(note) {
   if (note.length > MAX_NOTE_CHARACTERS) {
     throw new MalformedError("note", `must be at most ${MAX_NOTE_CHARACTERS} characters`);
@@ -788,7 +1128,11 @@ async function isCosignedBy(note, key) {
   return mine.length > 0;
 }
 
-/** Read the three lines of a checkpoint. */
+/**
+ * Read the three lines of a checkpoint.
+ * @param {string} lines the text of its note
+ * @returns {Checkpoint}
+ */
 export function parseCheckpoint(lines) {
   const [origin, size, root, end, ...more] = lines.split("\n");
   if (end !== "" || more.length) throw new MalformedError("checkpoint", "must be three lines: origin, size and root");
@@ -801,7 +1145,11 @@ export function parseCheckpoint(lines) {
   return checkpoint;
 }
 
-/** Read a tlog-proof text: `{ index, hashes, checkpoint }`; the signed note in it is neither parsed nor verified. */
+/**
+ * Read a tlog-proof text; the signed note in it, `checkpoint`, is neither parsed nor verified.
+ * @param {string} proof
+ * @returns {{ index: number, hashes: Hex[], checkpoint: string }}
+ */
 export function parseTlogProof(proof) {
   const blank = proof.indexOf("\n\n");
   if (blank < 0) throw new MalformedError("proof", "must have an empty line before its checkpoint");
@@ -821,7 +1169,20 @@ export function parseTlogProof(proof) {
 
 // --- Which cosignatures make a checkpoint good (C2SP tlog-policy) ---
 
-/** Read a policy file: `{ witnesses, groups, quorum }`, Maps by name; MalformedError names the line that is wrong. */
+/**
+ * @typedef {object} Policy
+ * @property {Map<string, NoteKey>} witnesses by name
+ * @property {Map<string, { needs: number, named: string[] }>} groups by name
+ * @property {string | null} quorum name of a witness or a group, or "none"
+ * @property {Set<Hex>} logs
+ * @property {Set<string>} members names that stand in a group
+ */
+
+/**
+ * Read a policy file; MalformedError names the line that is wrong.
+ * @param {string} file
+ * @returns {Promise<Policy>}
+ */
 export async function parsePolicy(file) {
   const bytes = toBytes(utf8(file));
   if (bytes.some((byte) => (byte < 0x20 && byte !== 0x09 && byte !== 0x0a) || byte === 0x7f)) {
@@ -906,7 +1267,7 @@ const RECEIPT = record({
   table: TABLE,
   seq: SEQ,
   entries: array(record({ entry: text(1, MAX_ENTRY_BYTES), proof: text(1, MAX_NOTE_CHARACTERS, "\n—") }), 1, 256),
-  own: optional(record({ id: CONTRIBUTOR, seed: CONTRIBUTION })),
+  own: optional(record({ id: CONTRIBUTOR, seed: CONTRIBUTION, choice: optional(CONTRIBUTION) })),
   contributions: optional(array(HASH, 0, MAX_CONTRIBUTORS)),
   shuffles: optional(
     array(record({ k: K, n: integer(1, MAX_ITEMS), leaves: array(HASH, 1, MAX_ITEMS) }), 0, MAX_SHUFFLES),
@@ -921,7 +1282,11 @@ const CARD_MOVES = array(
   MAX_ITEMS,
 );
 
-/** Read a receipt, or a dealer's history that holds one: `{ receipt, events }`, events null for a receipt alone. */
+/**
+ * Read a receipt, or a dealer's history that holds one; `events` is null for a receipt alone.
+ * @param {string | Uint8Array} document
+ * @returns {{ receipt: any, events: any[] | null }}
+ */
 export function parseDocument(document) {
   const json = typeof document === "string" ? document : decoded(document);
   if (json.length > MAX_DOCUMENT_CHARACTERS && [...json].length > MAX_DOCUMENT_CHARACTERS) {
@@ -969,21 +1334,37 @@ class Hand {
     this.receipt = receipt;
     this.logged = logged;
     const all = (type) => logged.filter((each) => each.entry.type === type).map((each) => each.entry);
-    [this.table] = all("table");
-    [this.reserve] = all("reserve");
-    [this.promise] = all("promise");
-    [this.draw] = all("draw");
-    [this.close] = all("close");
-    this.seals = all("seal");
+    const only = (type) => all(type)[0];
+    this.table = only("table");
+    this.reserve = only("reserve");
+    this.promise = only("promise");
+    this.choose = only("choose");
+    this.draw = only("draw");
+    this.close = only("close");
+    this.twin = this.table.twin !== undefined;
+    /** The deck that is played; 0 at an ordinary table and until the choice. */
+    this.deck = this.choose?.deck ?? 0;
+    /** The seal of k = 0 as it stands in the log, at a twin table of both decks. */
+    this.sealed = only("seal");
+    /** Every seal by k, that of k = 0 of the played deck alone. */
+    this.seals = all("seal").map((each) => (each.k === 0 ? this.sealedDeck(this.deck) : each));
     this.keyChanges = logged.filter((each) => each.entry.type === "key");
-    this.commitment = this.reserve.commitments[receipt.seq - this.reserve.first];
-    /** [id, P] of each contributor, in order. */
+    const { commitments, twin_commitments: twins, first } = this.reserve;
+    /** C, at a twin table C and C'. */
+    this.commitments = [commitments, twins].filter(Boolean).map((each) => each[receipt.seq - first]);
+    /** [id, P], at a twin table [id, P, Q], of each contributor, in order. */
     this.promised = this.promise ? this.promise.promises[receipt.seq - this.promise.first] : [];
     /** For each named location the first reshuffle that took it. */
     this.named = new Map();
     for (const each of this.seals.toReversed()) {
       for (const location of each.inputs ?? []) this.named.set(ordinal(location), each.k);
     }
+  }
+
+  /** Return the seal of k = 0 as if it sealed this deck alone. */
+  sealedDeck(deck) {
+    const { twin_hc: hc, twin_root: root, twin_used: used, ...sealed } = needed(this.sealed, NOT_SEALED);
+    return deck === 0 ? sealed : { ...sealed, hc, root, used };
   }
 
   /** What fixed the contributions: the seal of k = 0 or the draw. */
@@ -1032,7 +1413,8 @@ async function readHand(receipt) {
     }
     if (Object.hasOwn(FITS, entry.type)) {
       if (entry.table !== receipt.table) throw new ProofError(`${name} is of another table`);
-      if (!FITS[entry.type](entry, placed, receipt.seq)) {
+      const isTwin = logged.some((earlier) => earlier.entry.twin !== undefined);
+      if (!FITS[entry.type](entry, placed, receipt.seq, isTwin)) {
         throw new ProofError(`${name} does not belong here in hand ${receipt.seq}`);
       }
       placed.push(entry.type);
@@ -1042,7 +1424,24 @@ async function readHand(receipt) {
     logged.push(each);
   }
   if (placed.length < 2) throw new ProofError("the table entry and the reserve entry must be there");
-  return new Hand(receipt, logged);
+  const hand = new Hand(receipt, logged);
+  checkTwinMembers(hand);
+  return hand;
+}
+
+/** Throw ProofError unless the entries have the members of a twin table, or none of them at an ordinary one. */
+function checkTwinMembers({ reserve, promise: promises, sealed, choose, close, twin }) {
+  const width = promises?.promises.flat()[0]?.length;
+  for (const [entry, has, must] of [
+    [reserve, reserve.twin_commitments !== undefined, twin],
+    [width && promises, width === 3, twin],
+    [sealed, sealed?.twin_hc !== undefined, twin],
+    [close, (close?.twin_seed ?? close?.twin_escrow) !== undefined, twin && !choose && close?.outcome !== "lost"],
+  ]) {
+    if (entry && has !== must) {
+      throw new ProofError(`the ${entry.type} entry ${must ? "lacks the" : "has"} members of twin mode`);
+    }
+  }
 }
 
 const covers = (first, listed, seq) => first <= seq && seq - first < listed.length;
@@ -1053,30 +1452,42 @@ const isAfter =
 const isReserved = isAfter("table", "reserve");
 const isPromised = isAfter("table", "reserve", "promise");
 
-/** Whether an entry can follow those `placed` so far (their types) in the life of hand `seq`. */
+/** Whether an entry can follow those `placed` so far (their types) in the life of hand `seq`, of a twin table or not. */
 const FITS = {
   table: (_, placed) => placed.length === 0,
   reserve: (entry, placed, seq) => isAfter("table")(placed) && covers(entry.first, entry.commitments, seq),
   promise: (entry, placed, seq) => isReserved(placed) && covers(entry.first, entry.promises, seq),
-  seal: (entry, placed, seq) =>
+  seal: (entry, placed, seq, isTwin) =>
     placed.length >= 2 &&
     !placed.includes("draw") &&
     !placed.includes("close") &&
+    (entry.k === 0 || !isTwin || placed.includes("choose")) &&
     entry.seq === seq &&
     entry.k === placed.filter((type) => type === "seal").length,
-  draw: (entry, placed, seq) => (isReserved(placed) || isPromised(placed)) && entry.seq === seq,
-  close: (entry, placed, seq) => placed.length >= 2 && !placed.includes("close") && entry.seq === seq,
+  choose: (entry, placed, seq, isTwin) =>
+    isTwin && placed.at(-1) === "seal" && !placed.includes("choose") && entry.seq === seq,
+  draw: (entry, placed, seq, isTwin) => !isTwin && (isReserved(placed) || isPromised(placed)) && entry.seq === seq,
+  close: (entry, placed, seq, isTwin) =>
+    placed.length >= 2 &&
+    !placed.includes("close") &&
+    (entry.outcome !== "complete" || !isTwin || placed.includes("choose")) &&
+    entry.seq === seq,
 };
 
 // --- The checks; each returns what it found, or throws why not ---
 
 const NOT_CLOSED = "the hand was not closed when this receipt was made";
 const NOT_SEALED = "the hand was not sealed when this receipt was made";
+const NOT_CHOSEN = "nobody had decided between the two decks when this receipt was made";
+const NO_CHOICE = "the hand ended without a choice between its two decks";
+const AUDITORS = "the seed is not public: this step is the auditor's";
 const NO_KEY = "no key of the log was given";
 
 const count = (number, one, many = `${one}s`) => `${number} ${number === 1 ? one : many}`;
 const placeOf = (k, p) => `place ${p} of shuffle ${k}`;
 const promiseOf = ({ hand, origin }, id, seed) => promise(origin, hand.receipt.table, hand.receipt.seq, id, seed);
+const choicePromiseOf = ({ hand, origin }, id, choice) =>
+  promiseChoice(origin, hand.receipt.table, hand.receipt.seq, id, choice);
 
 async function checkKeys({ hand, origin, logKey }) {
   let current = needed(logKey, NO_KEY).publicKey;
@@ -1189,6 +1600,9 @@ async function checkOwn(evidence) {
   if ((await promiseOf(evidence, own.id, own.seed)) !== hand.promised[i][1]) {
     throw new ProofError("the own seed is not the promised one");
   }
+  if (own.choice !== undefined && !hand.twin) {
+    throw new ProofError("there is an own choice, but the table has no twin mode");
+  }
   if (hand.absent.includes(i)) throw new ProofError("the own contribution is listed as absent");
   const { contributions } = hand.receipt;
   const given = needed(contributions, "as promised; but the receipt does not list the contributions");
@@ -1200,9 +1614,12 @@ async function checkOwn(evidence) {
 
 async function checkContext({ hand, origin }) {
   const { table, seq } = hand.receipt;
-  const { hc, cr, pre } = hand.first;
-  if (hc !== (await handContext(origin, table, seq, hand.commitment, cr, pre))) {
-    throw new ProofError("the hand's context does not follow from commitment, contributions and pre");
+  const { cr, pre } = hand.first;
+  for (const [deck, commitment] of hand.commitments.entries()) {
+    const { hc } = hand.draw ?? hand.sealedDeck(deck);
+    if (hc !== (await handContext(origin, table, seq, commitment, cr, pre))) {
+      throw new ProofError("the hand's context does not follow from commitment, contributions and pre");
+    }
   }
   for (const [i, sealed] of hand.seals.entries()) {
     if (i === 0) continue;
@@ -1211,12 +1628,15 @@ async function checkContext({ hand, origin }) {
       throw new ProofError(`the context of reshuffle ${sealed.k} does not follow from the shuffle before it`);
     }
   }
-  return count(Math.max(1, hand.seals.length), "context");
+  return count(hand.commitments.length + Math.max(0, hand.seals.length - 1), "context");
 }
 
 async function checkSeals({ hand }) {
   const { seals } = hand;
   const given = needed(hand.receipt.shuffles, "the receipt holds no leaves");
+  if (hand.twin && !hand.choose && given.length) {
+    throw new ProofError("the receipt holds leaves, but no choice between the two decks");
+  }
   if (!ascending(given.map(({ k }) => k))) throw new ProofError("the receipt's shuffles do not ascend by k");
   for (const { k, n, leaves } of given) {
     if (k >= seals.length) throw new ProofError(`there is no seal entry of shuffle ${k}`);
@@ -1303,24 +1723,48 @@ function checkItems({ hand }) {
   return `${count(seen.size, "item")}, each at one place`;
 }
 
-async function checkReveal({ hand }) {
+/**
+ * Return [deck, seed] of each deck that the close reveals: the played one, or both of a hand that ended without a
+ * choice. The seed is shown there or opened with the auditor's key, undefined without either.
+ */
+async function revealedSeeds({ hand, origin, auditor }) {
+  const close = needed(hand.close, NOT_CLOSED);
+  const { table, seq } = hand.receipt;
+  const opened = (seed, escrow, deck) =>
+    seed ?? (escrow && auditor && openSeed(escrow, auditor, origin, table, seq, hand.commitments[deck]));
+  const decks = [[hand.deck, await opened(close.seed, close.escrow, hand.deck)]];
+  if (hand.twin && !hand.choose) decks.push([1, await opened(close.twin_seed, close.twin_escrow, 1)]);
+  return decks;
+}
+
+async function checkReveal(evidence) {
+  const { hand } = evidence;
   const close = needed(hand.close, NOT_CLOSED);
   if (close.outcome === "lost") throw new NotShownError("the hand is lost: its seed cannot be shown");
   const reveal = close.seed === undefined ? "escrow" : "public";
   if (reveal !== hand.table.reveal) {
     throw new ProofError(`the close reveals by ${reveal}, the table was registered with ${hand.table.reveal}`);
   }
-  if (close.seed === undefined) return "escrowed to the table's auditor";
-  if ((await commit(hand.receipt.table, hand.receipt.seq, close.seed)) !== hand.commitment) {
-    throw new ProofError("the revealed seed is not the committed one");
+  const seeds = await revealedSeeds(evidence);
+  for (const [deck, seed] of seeds) {
+    if (seed === undefined) return "escrowed to the table's auditor";
+    if ((await commit(hand.receipt.table, hand.receipt.seq, seed)) !== hand.commitments[deck]) {
+      throw new ProofError("the revealed seed is not the committed one");
+    }
   }
-  return "the committed seed";
+  return `the committed ${seeds.length === 1 ? "seed" : "seeds of both decks"}`;
 }
 
 async function checkDerivation(evidence) {
   const { hand } = evidence;
-  const seed = needed(needed(hand.close, NOT_CLOSED).seed, "the seed is not public: this step is the auditor's");
-  if (hand.first === hand.draw) {
+  const { first } = hand;
+  const seeds = await revealedSeeds(evidence);
+  if (hand.twin && !hand.choose) {
+    for (const [deck, seed] of seeds) await derive(needed(seed, AUDITORS), hand.sealedDeck(deck));
+    return "both decks derived again";
+  }
+  const seed = needed(seeds[0][1], AUDITORS);
+  if (first === hand.draw) {
     const { hc, purpose, m, values } = hand.draw;
     if ((await drawNumbers(seed, hc, purpose, m, values.length)).join() !== values.join()) {
       throw new ProofError("the numbers do not follow from the seed");
@@ -1329,24 +1773,30 @@ async function checkDerivation(evidence) {
   }
   checkReshuffles(evidence);
   const orders = [];
-  for (const { k, n, hc, root, used, inputs } of hand.seals) {
-    const items = inputs ? inputs.map(([j, p]) => orders[j][p]) : Array.from({ length: n }, (_, item) => item);
-    const derived = await permute(seed, hc, k, items);
-    const leaves = await seal(k, derived.order, await salts(seed, hc, k, n));
-    if ((await cardsRoot(k, leaves)) !== root) throw new ProofError(`shuffle ${k} does not follow from the seed`);
-    if (derived.used !== used) throw new ProofError(`shuffle ${k} used ${count(derived.used, "byte")}, not ${used}`);
-    orders.push(derived.order);
+  for (const sealed of hand.seals) {
+    const items = sealed.inputs?.map(([j, p]) => orders[j][p]);
+    orders.push(await derive(seed, sealed, items));
   }
   return `${count(orders.length, "shuffle")} derived again`;
 }
 
+/** Return the order that follows from `seed`; ProofError unless it is the sealed one. Without `items`, of 0 .. n-1. */
+async function derive(seed, { k, n, hc, root, used }, items = Array.from({ length: n }, (_, item) => item)) {
+  const derived = await permute(seed, hc, k, items);
+  const leaves = await seal(k, derived.order, await salts(seed, hc, k, n));
+  if ((await cardsRoot(k, leaves)) !== root) throw new ProofError(`shuffle ${k} does not follow from the seed`);
+  if (derived.used !== used) throw new ProofError(`shuffle ${k} used ${count(derived.used, "byte")}, not ${used}`);
+  return derived.order;
+}
+
 async function checkSeeds(evidence) {
   const { hand } = evidence;
-  const { seeds } = needed(hand.close, NOT_CLOSED);
+  const { seeds, outcome } = needed(hand.close, NOT_CLOSED);
   if (!hand.seals.length && !hand.draw) {
     if (seeds) throw new ProofError("the close shows seeds of a hand that was neither sealed nor drawn");
     return "no seeds: the hand was neither sealed nor drawn";
   }
+  if (!seeds && outcome === "lost") throw new NotShownError("the contributed seeds were lost with the hand");
   if (seeds?.length !== hand.promised.length) {
     throw new ProofError(`the close must show ${count(hand.promised.length, "contributed seed")}`);
   }
@@ -1379,6 +1829,9 @@ function checkClose({ hand }) {
     }
     if (time < hand.seals[k].time) {
       throw new ProofError(`the close lists an opening of shuffle ${k} from before its seal`);
+    }
+    if (hand.twin && !(time >= hand.choose?.time)) {
+      throw new ProofError(`the close lists an opening of shuffle ${k} from before the choice between the decks`);
     }
     for (const p of places) {
       const taken = hand.named.get(ordinal([k, p]));
@@ -1464,6 +1917,50 @@ function checkHistory({ hand, events }) {
   return `${count(out.size, "card")} dealt or burnt, in the order of the shuffles`;
 }
 
+async function checkChoice(evidence) {
+  const { hand } = evidence;
+  const { own } = hand.receipt;
+  const mine = own?.choice;
+  if (mine) {
+    const promised = hand.promised.find(([id]) => id === own.id)?.[2];
+    if ((await choicePromiseOf(evidence, own.id, mine)) !== promised) {
+      throw new ProofError("the own choice is not the promised one");
+    }
+  }
+  const { choices, deck } = needed(hand.choose, hand.close ? NO_CHOICE : NOT_CHOSEN);
+  if (choices.length !== hand.promised.length) {
+    throw new ProofError(`${count(choices.length, "choice")} for ${count(hand.promised.length, "promise")}`);
+  }
+  for (const [i, [id, , promised]] of hand.promised.entries()) {
+    if (choices[i] && (await choicePromiseOf(evidence, id, choices[i])) !== promised) {
+      throw new ProofError(`choice ${i} is not the promised one`);
+    }
+    if (mine && id === own.id && choices[i] !== mine) {
+      throw new ProofError("the own choice is not among those that decided");
+    }
+  }
+  const [zero, one] = [0, 1].map((number) => hand.sealedDeck(number));
+  if (playedDeck(await choiceDigest([zero.hc, one.hc], [zero.root, one.root], choices)) !== deck) {
+    throw new ProofError(`the choices make deck ${1 - deck} the one that is played, not ${deck}`);
+  }
+  const given = choices.filter(Boolean).length;
+  if (!given) {
+    throw new NotShownError("nobody gave a choice: the service knew which deck it would open before it sealed both");
+  }
+  return `deck ${deck}, by ${count(given, "choice")} of ${choices.length}`;
+}
+
+async function checkTwin({ hand }) {
+  const { deck, seed } = needed(hand.choose, hand.close ? NO_CHOICE : NOT_CHOSEN);
+  const other = 1 - deck;
+  if ((await commit(hand.receipt.table, hand.receipt.seq, seed)) !== hand.commitments[other]) {
+    throw new ProofError(`the seed that was shown is not the committed one of deck ${other}`);
+  }
+  const sealed = hand.sealedDeck(other);
+  await derive(seed, sealed);
+  return `deck ${other} derived again, ${count(sealed.n, "card")}`;
+}
+
 // --- The steps ---
 
 const READING = [
@@ -1490,17 +1987,26 @@ const CHECKS = [
   ["deadline", "The hand was played and closed within its time.", checkDeadline],
   ["history", "The history's cards are the opened ones, in the order of the shuffles.", checkHistory],
 ];
+const TWIN_CHECKS = [
+  ["choice", "The contributors' choices are the promised ones and decide which deck is played.", checkChoice],
+  ["twin", "The deck that was not played follows from its seed, in every card.", checkTwin],
+];
 const WITNESSES = ["witnesses", "A quorum of independent witnesses has seen the same log.", checkWitnesses];
 
 /**
- * Check a receipt or a dealer's history, offline.
+ * Check a receipt or a dealer's history, offline. MalformedError if `vkey` is no key; all else stands in the steps.
  *
- * `document` is its JSON (string or bytes), `vkey` the log's first verifier key; null leaves the steps that need it
- * not shown. With `now` (ms since 1970) entries from the future are seen. With `policy` (from `parsePolicy`) a step
- * more, "witnesses", asks for its quorum of cosignatures on every checkpoint. Returns `{ steps, hand, events }`; `hand`
- * is null if the document cannot be read that far. MalformedError if `vkey` is no key; all else stands in the steps.
+ * A hand of a twin table has two steps more, "choice" and "twin"; with a policy there is one more, "witnesses".
+ *
+ * @param {string | Uint8Array} document its JSON
+ * @param {string | null} vkey the log's first verifier key; null leaves the steps that need it not shown
+ * @param {number} [now] ms since 1970; with it entries from the future are seen
+ * @param {Policy} [policy] from `parsePolicy`: its quorum must have cosigned every checkpoint
+ * @param {OpeningKey} [auditor] from `openingKey`: opens an escrowed seed, so that the derivation is checked
+ * @returns {Promise<{ steps: Step[], hand: Hand | null, events: any[] | null }>} `hand` is null if the document cannot
+ *   be read that far
  */
-export async function verify(document, vkey, now, policy) {
+export async function verify(document, vkey, now, policy, auditor) {
   const logKey = vkey === null ? null : await parseVkey(vkey);
   const steps = [];
   const add = ([id, claim], outcome, detail) => steps.push({ id, claim, outcome, detail });
@@ -1526,8 +2032,8 @@ export async function verify(document, vkey, now, policy) {
     return stopped(error);
   }
   add(READING[1], "checked", count(hand.logged.length, "entry", "entries"));
-  const evidence = { hand, events, now, logKey, policy, origin: logKey ? logKey.name : receipt.origin };
-  for (const step of policy ? [...CHECKS, WITNESSES] : CHECKS) {
+  const evidence = { hand, events, now, logKey, policy, auditor, origin: logKey ? logKey.name : receipt.origin };
+  for (const step of [...CHECKS, ...(hand.twin ? TWIN_CHECKS : []), ...(policy ? [WITNESSES] : [])]) {
     try {
       add(step, "checked", await step[2](evidence));
     } catch (error) {

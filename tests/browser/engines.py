@@ -42,11 +42,11 @@ class Engine(Protocol):
         """Return its JSON result."""
 
 
-def verify_all(engine: Engine, rows: Sequence[Row], policy: str = "") -> list[Steps]:
-    """Return for each row the steps that the module reports, under a policy file if there is one."""
+def verify_all(engine: Engine, rows: Sequence[Row], policy: str = "", auditor: str = "") -> list[Steps]:
+    """Return for each row the steps that the module reports, under a policy file and with an auditor's PEM if given."""
     given = [
-        [{"base64": b64encode(document).decode()} if isinstance(document, bytes) else document, key, now, policy]
-        for document, key, now in rows
+        [{"base64": b64encode(document).decode()} if isinstance(document, bytes) else document, *known, policy, auditor]
+        for document, *known in rows
     ]
     reports: list[Steps] = []
     for at in range(0, len(given), CALL_ROWS):

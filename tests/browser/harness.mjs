@@ -8,13 +8,17 @@ const hexOfBase64 = (text) =>
   Array.from(atob(text), (each) => each.charCodeAt(0).toString(16).padStart(2, "0")).join("");
 const hexOfText = (text) => Array.from(text, (each) => each.charCodeAt(0).toString(16).padStart(2, "0")).join("");
 
-/** Verify [document, vkey, now, policy] rows; a document is text, or bytes in { base64 }. Returns the steps of each. */
+/**
+ * Verify [document, vkey, now, policy, auditor] rows; a document is text, or bytes in { base64 }, an auditor's key is
+ * PEM. Returns the steps of each.
+ */
 export async function verifyAll(rs1, rows) {
   const reports = [];
-  for (const [document, vkey, now, file] of rows) {
+  for (const [document, vkey, now, file, pem] of rows) {
     const policy = file ? await rs1.parsePolicy(file) : undefined;
+    const auditor = pem ? await rs1.openingKey(pem) : undefined;
     const given = document.base64 === undefined ? document : rs1.toBytes(hexOfBase64(document.base64));
-    const { steps } = await rs1.verify(given, vkey, now ?? undefined, policy);
+    const { steps } = await rs1.verify(given, vkey, now ?? undefined, policy, auditor);
     reports.push(steps.map(({ id, claim, outcome, detail }) => [id, claim, outcome, detail]));
   }
   return reports;
@@ -31,6 +35,19 @@ export async function policyErrors(rs1, files) {
       ),
     );
   return errors;
+}
+
+/** Open [pem, escrow, origin, table, seq, commitment] rows; returns each seed, or why there is none. */
+export async function openAll(rs1, rows) {
+  const opened = [];
+  for (const [pem, escrow, ...hand] of rows)
+    opened.push(
+      await rs1
+        .openingKey(pem)
+        .then((key) => rs1.openSeed(escrow, key, ...hand))
+        .catch(({ message }) => message),
+    );
+  return opened;
 }
 
 async function tally(cases, check) {
@@ -88,6 +105,43 @@ export const vectors = {
         pairs.push([`root ${k}`, await rs1.cardsRoot(k, sealed), shuffle.root]);
         orders.push(order);
       }
+      return firstDifference(pairs);
+    });
+  },
+
+  /** rngsvc/protocol/twin-mode.json: two decks and the choice between them. */
+  twins(rs1, { vectors: twins }) {
+    return tally(twins, async (hand) => {
+      const { origin, table, seq, pre, n } = hand;
+      const pairs = [];
+      const leaves = [];
+      for (const [i, [name, seed, choice]] of hand.contributors.entries()) {
+        const id = hexOfText(name);
+        const [promised, promisedChoice] = hand.promises[i];
+        leaves.push(await rs1.contributionLeaf(i, id, seed));
+        if (seed) pairs.push([`promise ${i}`, await rs1.promise(origin, table, seq, id, seed), promised]);
+        if (choice)
+          pairs.push([`choice ${i}`, await rs1.promiseChoice(origin, table, seq, id, choice), promisedChoice]);
+      }
+      const contributionsRoot = await rs1.rootOf(leaves);
+      pairs.push(["contributions root", contributionsRoot, hand.contributions_root]);
+      const decks = [];
+      for (const [number, expected] of hand.decks.entries()) {
+        const s = hand.s[number];
+        const commitment = await rs1.commit(table, seq, s);
+        const context = await rs1.handContext(origin, table, seq, commitment, contributionsRoot, pre);
+        const items = Array.from({ length: n }, (_, item) => item);
+        const { order, used } = await rs1.permute(s, context, 0, items);
+        const root = await rs1.cardsRoot(0, await rs1.seal(0, order, await rs1.salts(s, context, 0, n)));
+        const found = { context, order, bytes_used: used, root };
+        pairs.push([`commitment ${number}`, commitment, hand.commitments[number]]);
+        pairs.push(...Object.keys(found).map((name) => [`${name} ${number}`, found[name], expected[name]]));
+        decks.push(found);
+      }
+      const choices = hand.contributors.map(([, , choice]) => choice);
+      const both = (name) => decks.map((deck) => deck[name]);
+      const digest = await rs1.choiceDigest(both("context"), both("root"), choices);
+      pairs.push(["digest", digest, hand.digest], ["deck", rs1.playedDeck(digest), hand.deck]);
       return firstDifference(pairs);
     });
   },

@@ -1,37 +1,50 @@
 """Python and the module say the same of every document: step by step, word by word, good or damaged."""
 
 import json
+import os
 import random
+import re
 from dataclasses import replace
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from rngsvc.protocol.cosignature import CosignerKey, cosign
 from rngsvc.protocol.entries import KeyEntry
 from rngsvc.protocol.errors import MalformedError
+from rngsvc.protocol.escrow import escrow_info, seal_seed
 from rngsvc.protocol.policy import Policy
 from rngsvc.protocol.receipt import OwnContribution, Receipt
 from rngsvc.protocol.signed_note import SignedNote
 from rngsvc.protocol.tlog_proof import TlogProof
 from rngsvc.protocol.verify import STEP_IDS, verify
 from tests.browser.engines import Engine, Row, steps_of, verify_all
-from tests.rngsvc.protocol import hands, test_verify
-from tests.rngsvc.protocol.hands import HandInLog, MemoryLog, played
+from tests.rngsvc.protocol import hands, test_verify, test_verify_twin
+from tests.rngsvc.protocol.hands import HandInLog, MemoryLog, TwinHandInLog, played, twin_played
 from tests.scale import scaled
 
 NOW = hands.START + 10**9
 FIRST = OwnContribution(id=b"seat-1", seed=b"\x11" * 32)
 
 
-def differences(engine: Engine, rows: list[Row]) -> list[tuple[str | bytes, list[str], list[str]]]:
+def differences(
+    engine: Engine, rows: list[Row], auditor: X25519PrivateKey | None = None
+) -> list[tuple[str | bytes, list[str], list[str]]]:
     """Return (document, Python's step, the module's step) for every step that differs."""
     found = []
-    for (document, key, now), module_steps in zip(rows, verify_all(engine, rows), strict=True):
+    reports = verify_all(engine, rows, auditor=pem(auditor) if auditor else "")
+    for (document, key, now), module_steps in zip(rows, reports, strict=True):
         assert key is not None, "Python always has a key"
-        python_steps = steps_of(verify(document, key, now))
+        python_steps = steps_of(verify(document, key, now, auditor))
         assert len(python_steps) == len(module_steps)
         found += [(document, ours, its) for ours, its in zip(python_steps, module_steps, strict=True) if ours != its]
     return found
+
+
+def pem(key: X25519PrivateKey | Ed25519PrivateKey) -> str:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 # --- Hands of every kind ---
@@ -85,9 +98,22 @@ LIVES = {
     "unused": HandInLog().reserve().close("aborted", reason="caller"),
     "aborted": HandInLog(reveal="public").reserve().promise().seal().close("aborted", reason="misdeal"),
     "lost": HandInLog().reserve().promise().seal().close("lost", reason="seed_lost"),
+    "all lost": HandInLog().reserve().promise().seal().close("lost", reason="seed_lost", seeds=None),
     "keys changed": with_changed_keys(),
     "key forged": with_changed_keys(forged=True),
     "fifteen reshuffles": deep(),
+    "twin": twin_played(reveal="public"),
+    "twin, escrow": twin_played(choices=test_verify_twin.BOTH[1]),
+    "twin, full": TwinHandInLog(mode="full").reserve().promise().seal().choose().open(0, *range(52)).close(),
+    "twin, one chose": twin_played(choices=(None, b"\x44" * 64)),
+    "twin, nobody chose": twin_played(choices=(None, None)),
+    "twin, nobody promised": TwinHandInLog(contributions=(), choices=()).reserve().seal().choose().close(),
+    "twin, reserved": TwinHandInLog().reserve(),
+    "twin, sealed": TwinHandInLog().reserve().promise().seal(),
+    "twin, chosen": TwinHandInLog().reserve().promise().seal().choose(),
+    "twin, aborted": TwinHandInLog().reserve().promise().seal().close("aborted", reason="caller"),
+    "twin, unused": TwinHandInLog(reveal="public").reserve().close("aborted", reason="caller"),
+    "twin, lost": TwinHandInLog().reserve().promise().seal().close("lost", reason="seed_lost"),
 }
 
 
@@ -115,12 +141,16 @@ def test_decks_of_every_size_are_derived_alike(engine: Engine) -> None:
 
 @pytest.mark.parametrize("engine", ["node"], indirect=True)
 def test_each_cheat_fails_in_the_same_steps(engine: Engine) -> None:
-    cheats = next(mark for mark in test_verify.test_a_cheat_that_is_properly_logged_fails_in_its_steps.pytestmark).args
     rows: list[Row] = []
-    for cheat, _ in cheats[1]:
-        hand = cheat()
-        rows += [(replace(hand.receipt(None), own=own).encode(), hand.log.vkey, NOW) for own in (FIRST, None)]
-    assert len(rows) >= 48
+    for test in (
+        test_verify.test_a_cheat_that_is_properly_logged_fails_in_its_steps,
+        test_verify_twin.test_a_cheat_that_is_properly_logged_fails_in_its_steps,
+    ):
+        for cheat, _ in test.pytestmark[0].args[1]:
+            hand = cheat()
+            mine = hand.receipt().own if isinstance(hand, TwinHandInLog) else FIRST
+            rows += [(replace(hand.receipt(None), own=own).encode(), hand.log.vkey, NOW) for own in (mine, None)]
+    assert len(rows) >= 90
     assert differences(engine, rows) == []
     assert all("failed" in {step[2] for step in steps} for steps in verify_all(engine, rows[::2]))
 
@@ -147,7 +177,7 @@ def test_documents_of_every_wrong_form_are_refused_in_the_same_words(engine: Eng
 
 # --- Damage ---
 
-COMPACT = test_verify.COMPACT
+COMPACT = [*test_verify.COMPACT, *test_verify_twin.RECEIPTS]
 
 
 @pytest.mark.parametrize("which", range(len(COMPACT)))
@@ -286,6 +316,49 @@ def test_a_policy_that_is_none_is_refused_in_the_same_words(engine: Engine) -> N
             Policy.parse(policy.encode())
         expected.append(str(refused.value))
     assert engine.call("policyErrors", [*NO_POLICIES, *POLICIES]) == [*expected, *([""] * len(POLICIES))]
+
+
+# --- The auditor's key ---
+
+
+def test_an_auditors_key_opens_the_seed_and_the_order_comes_out_again(engine: Engine) -> None:
+    names = ["escrow", "absent", "reserved", "unused", "lost", "public", *filter(re.compile("twin").match, LIVES)]
+    escrowed = [LIVES[name] for name in names]
+    rows: list[Row] = [(hand.receipt().encode(), hand.log.vkey, NOW) for hand in escrowed]
+    assert differences(engine, rows, hands.AUDITOR) == []
+    (steps, *_) = verify_all(engine, rows, auditor=pem(hands.AUDITOR))
+    assert ["checked", "3 shuffles derived again"] in [each[2:] for each in steps if each[0] == "derivation"]
+    assert differences(engine, rows, X25519PrivateKey.from_private_bytes(b"\x08" * 32)) == []
+
+
+def test_escrowed_seeds_are_opened_as_python_seals_them(engine: Engine) -> None:
+    origin, table = hands.ORIGIN, hands.TABLE
+    commitment = b"\xcc" * 32
+    rows, seeds = [], []
+    signing = pem(hands.private_key(1))  # stands behind the opening key in an auditor's file
+    for number in range(1, scaled(20, 500)):
+        key = X25519PrivateKey.generate()
+        seed = os.urandom(48)
+        escrow = seal_seed(seed, key.public_key().public_bytes_raw(), escrow_info(origin, table, number, commitment))
+        rows.append([pem(key) + signing, escrow.hex(), origin, table.hex(), number, commitment.hex()])
+        seeds.append(seed.hex())
+    assert engine.call("openAll", rows) == seeds
+    mine = rows[0]
+    closed = "the escrow does not open with this key for this hand"
+    refused = [
+        ([rows[1][0], *mine[1:]], closed),
+        ([*mine[:2], "other.example", *mine[3:]], closed),
+        ([*mine[:3], "00" * 16, *mine[4:]], closed),
+        ([*mine[:4], 3, mine[5]], closed),
+        ([*mine[:5], "00" * 32], closed),
+        ([mine[0], "00" * 32 + mine[1][64:], *mine[2:]], closed),  # a point of small order
+        ([mine[0], mine[1][:-2] + f"{int(mine[1][-2:], 16) ^ 1:02x}", *mine[2:]], closed),
+        (["nonsense", *mine[1:]], "auditor: must be a private key in PEM"),
+        (["-----BEGIN PRIVATE KEY-----\n*\n-----END PRIVATE KEY-----", *mine[1:]], "auditor: must be standard base64"),
+        ([signing, *mine[1:]], "auditor: must be an X25519 key"),
+    ]
+    found = engine.call("openAll", [row for row, _ in refused])
+    assert [said[: len(why)] for said, (_, why) in zip(found, refused, strict=True)] == [why for _, why in refused]
 
 
 # --- What the module does that Python does not ---

@@ -17,6 +17,7 @@ VECTORS = Path(__file__).parents[1] / "vectors"
     [
         ("hands", PROTOCOL / "hand-protocol.json", 216),
         ("draws", PROTOCOL / "hand-protocol.json", 38),
+        ("twins", PROTOCOL / "twin-mode.json", 99),
         ("ed25519", VECTORS / "ed25519" / "wycheproof.json", 151),
         ("hkdf", VECTORS / "hkdf" / "wycheproof_sha512.json", 83),
         ("inclusion", VECTORS / "merkle" / "proofs.json", 98),
@@ -36,3 +37,6 @@ def test_a_wrong_vector_is_noticed(engine: Engine) -> None:
     draw["values"][0] ^= 1
     assert engine.call("hands", {"vectors": [hand]}) == {"cases": 1, "failures": ["order 1"]}
     assert engine.call("draws", {"draws": [draw]}) == {"cases": 1, "failures": [draw["purpose"]]}
+    (twin, *_) = json.loads((PROTOCOL / "twin-mode.json").read_text(encoding="utf-8"))["vectors"]
+    twin["deck"] ^= 1
+    assert engine.call("twins", {"vectors": [twin]}) == {"cases": 1, "failures": ["deck"]}

@@ -24,6 +24,7 @@ QUIET: dict[str, Any] = {
 }
 OVERDUE = {"table": "00" * 16, "seq": 7, "state": "sealed", "expires": 1_789_000_000_000, "overdue": True}
 CHECK = {"index": 1, "time": 1_789_000_000_000, "kind": "daily", "verdict": "fail", "code": "cd" * 32}
+AUDITED = {"index": 2, "time": 1_789_000_000_000, "kind": "audit", "verdict": "pass", "first": 0, "last": 12_000}
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -99,7 +100,7 @@ def test_the_page_is_accessible_and_fits(
     closed = {"time": 1, "table": "ab" * 16, "seq": 2**53 - 1, "outcome": "lost", "reason": "seed_lost"}
     full = with_(
         hands={"overdue": 1, "open": [OVERDUE], "closed": [closed]},
-        integrity={"entries": [CHECK, CHECK | {"verdict": "undecided"}]},
+        integrity={"entries": [CHECK, CHECK | {"verdict": "undecided"}, AUDITED]},
         witnesses={"cosigned_size": 9, "each": [{"name": "witness.example/" + "w" * 40, "size": 9, "away": False}]},
     )
     page.route("**/status.json", lambda route: route.fulfill(json=full))
@@ -108,3 +109,35 @@ def test_the_page_is_accessible_and_fits(
     assert violations(page, axe) == []
     assert page.evaluate("document.scrollingElement.scrollWidth") <= width
     context.close()
+
+
+def test_integrity_checks_and_ends_of_hands_are_said_in_words(page: Page, service: RunningService) -> None:
+    ends = [("complete", ""), ("aborted", "rng_lost"), ("lost", "key_lost")]
+    closed = [{"time": 1, "table": "ab" * 16, "seq": 1, "outcome": how, "reason": why} for how, why in ends]
+    status = with_(integrity={"entries": [CHECK, AUDITED]}, hands={"closed": closed})
+    page.route("**/status.json", lambda route: route.fulfill(json=status))
+    page.goto(f"{service.http}/status")
+    page.wait_for_selector("[data-verdict]")
+    shown = page.inner_text("main")
+    for said in (
+        "Daily statistical battery\tfailed\t1\tcdcdcdcdcdcdcdcd…",
+        "Auditor's verdict on entries 0 to 12000\tpassed\t2\t–",
+        "played to its end",
+        "broken off: the table lost its connection to the shuffle service",
+        "lost by the room: the key to the stored seeds is gone",
+    ):
+        assert said in shown
+
+
+def test_on_a_phone_every_cell_names_its_column(browser: Browser, service: RunningService) -> None:
+    page = browser.new_page(viewport={"width": 360, "height": 740})
+    page.route("**/status.json", lambda route: route.fulfill(json=with_(integrity={"entries": [CHECK]})))
+    page.goto(f"{service.http}/status")
+    page.wait_for_selector("[data-verdict]")
+    named = (
+        "cells => cells.map(cell => [getComputedStyle(cell, '::before').content, cell.offsetLeft + cell.offsetWidth])"
+    )
+    cells = page.eval_on_selector_all("td", named)
+    assert [name for name, _ in cells] == ['"When"', '"What"', '"Verdict"', '"Log entry"', '"Code"']
+    assert max(right for _, right in cells) <= 360
+    page.close()

@@ -13,14 +13,15 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page
 
-from rngsvc.protocol.verify import STEP_IDS, verify
+from rngsvc.protocol.verify import STEP_IDS, TWIN_STEP_IDS, verify
 from tests.browser.axe import violations
 from tests.browser.dealt import Croupier, Dealt
 from tests.browser.engines import complaints_of
-from tests.browser.test_rs1_agrees import LIVES, W1, W2, cosigned
+from tests.browser.test_rs1_agrees import LIVES, W1, W2, cosigned, pem
 from tests.browser.verify_page import VerifyPage
 from tests.rngsvc.conftest import RunningService
-from tests.rngsvc.protocol.hands import HandInLog, MemoryLog
+from tests.rngsvc.protocol import test_verify_twin
+from tests.rngsvc.protocol.hands import AUDITOR, HandInLog, MemoryLog, TwinHandInLog, twin_played
 from tests.scale import scaled
 
 PAGES = Path(__file__).parents[2] / "rngsvc" / "pages"
@@ -44,6 +45,11 @@ def hand(croupier: Croupier) -> Dealt:
         for hand in map(croupier.hand, range(0, 400, 2))
         if '"own"' in hand.receipt and '"k": 2' in hand.receipt and '\\"outcome\\":\\"complete\\"' in hand.receipt
     )
+
+
+def give_key(shown: VerifyPage, vkey: str) -> None:
+    shown.page.fill("#vkey", vkey)
+    shown.page.click("text=Use this key")
 
 
 @pytest.fixture
@@ -113,7 +119,8 @@ def tampered(receipt: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     yield changed("table", to=flipped)
     yield changed("seq", to=lambda seq: seq + 1)
     yield changed("own", "id", to=flipped)
-    yield changed("own", "seed", to=flipped)
+    for secret in receipt["own"].keys() - {"id"}:
+        yield changed("own", secret, to=flipped)
     yield changed("contributions", 0, to=flipped)
     yield changed("contributions", to=lambda leaves: leaves[:-1])
     for k in range(len(receipt["shuffles"])):
@@ -144,13 +151,19 @@ def _with_member(entry: str, member: str, value: object) -> str:
     return json.dumps(json.loads(entry) | {member: value}, sort_keys=True, separators=(",", ":"))
 
 
+@pytest.mark.parametrize("twin", [False, True], ids=["ordinary table", "twin table"])
 def test_each_tampered_part_fails_in_the_steps_that_python_names(
-    shown: VerifyPage, service: RunningService, hand: Dealt
+    shown: VerifyPage, service: RunningService, hand: Dealt, twin: bool
 ) -> None:
+    log_key, good = service.log_key, hand.receipt
+    if twin:
+        of_twins = twin_played(reveal="public")
+        log_key, good = of_twins.log.vkey, of_twins.receipt().encode()
+        give_key(shown, log_key)
     total = 0
-    for what, receipt in tampered(json.loads(hand.receipt)):
+    for what, receipt in tampered(json.loads(good)):
         document = json.dumps(receipt)
-        expected = python_steps(document, service.log_key)
+        expected = python_steps(document, log_key)
         failed = [step for step, (outcome, _) in expected.items() if outcome == "failed"]
         shown.paste(document)
         assert shown.steps == expected, what
@@ -168,8 +181,7 @@ def test_a_hand_with_a_changed_key_is_followed(shown: VerifyPage) -> None:
     hand.indices.append(hand.log.change_key(2))
     hand.promise().seal().close()
     document = hand.receipt().encode()
-    shown.page.fill("#vkey", hand.log.vkey)
-    shown.page.click("text=Use this key")
+    give_key(shown, hand.log.vkey)
     shown.paste(document)
     assert shown.steps == python_steps(document, hand.log.vkey)
     assert shown.steps["keys"] == ("checked", "1 change of key")
@@ -356,8 +368,7 @@ def test_without_a_key_the_hand_is_not_called_proven(shown: VerifyPage, service:
     assert shown.steps["checkpoints"] == ("not shown", "no key of the log was given")
     assert "signature is unchecked" in shown.page.inner_text("#verdict")
     shown.expect_another_verdict()
-    shown.page.fill("#vkey", other.log.vkey)
-    shown.page.click("text=Use this key")
+    give_key(shown, other.log.vkey)
     shown.wait_for_verdict()
     assert shown.verdict == "checked"
 
@@ -365,8 +376,7 @@ def test_without_a_key_the_hand_is_not_called_proven(shown: VerifyPage, service:
 def test_trusted_witnesses_must_have_cosigned_every_checkpoint(shown: VerifyPage) -> None:
     hand = LIVES["public"]
     good, bare = cosigned(hand.receipt(), a=W1, b=W2).encode(), hand.receipt().encode()
-    shown.page.fill("#vkey", hand.log.vkey)
-    shown.page.click("text=Use this key")
+    give_key(shown, hand.log.vkey)
     shown.page.click("summary:has-text('Witnesses')")
     shown.page.fill("#policy", f"witness W1 {W1.vkey}\nquorum nobody\n")
     shown.page.click("button:text-is('Use it')")
@@ -378,8 +388,7 @@ def test_trusted_witnesses_must_have_cosigned_every_checkpoint(shown: VerifyPage
     assert shown.steps["witnesses"] == ("checked", "cosigned by W1, W2")
     assert shown.verdict == "checked"
     shown.open(shown.page.url)
-    shown.page.fill("#vkey", hand.log.vkey)
-    shown.page.click("text=Use this key")
+    give_key(shown, hand.log.vkey)
     shown.paste(bare)
     assert shown.steps["witnesses"][0] == "failed"
     assert shown.verdict == "failed"
@@ -398,8 +407,7 @@ def test_a_saved_copy_works_from_disk_and_asks_nobody(
     copy.paste(hand.receipt)
     assert copy.verdict == "open"
     copy.expect_another_verdict()
-    page.fill("#vkey", service.log_key)
-    page.click("text=Use this key")
+    give_key(copy, service.log_key)
     copy.wait_for_verdict()
     assert copy.verdict == "checked"
     page.click("text=Pin this key")
@@ -417,8 +425,7 @@ def test_where_nothing_can_be_stored_the_key_goes_into_the_address(
 ) -> None:
     page.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw new Error('no'); } })")
     copy = VerifyPage(page, saved_page)
-    page.fill("#vkey", service.log_key)
-    page.click("text=Use this key")
+    give_key(copy, service.log_key)
     page.click("text=Pin this key")
     page.wait_for_function("location.hash.startsWith('#key=')")
     bookmark = page.url
@@ -478,8 +485,7 @@ def test_what_strangers_wrote_into_a_file_is_shown_as_text(shown: VerifyPage) ->
     mark_up = b"<img src=x onerror=alert(1)>"
     contributions = ((mark_up, b"\x01" * 32), (b"\xff\x00", b"\x02" * 32))
     hand = HandInLog(reveal="public", contributions=contributions).reserve().promise().draw(b"<b>seats</b>").close()
-    shown.page.fill("#vkey", hand.log.vkey)
-    shown.page.click("text=Use this key")
+    give_key(shown, hand.log.vkey)
     shown.paste(hand.receipt().encode())
     assert shown.verdict == "checked"
     assert f"{mark_up.decode()} (you), ff00" in shown.page.inner_text("#hand")
@@ -532,12 +538,15 @@ def test_the_page_is_accessible_and_fits(
     page = context.new_page()
     shown = VerifyPage(page, f"{service.http}/verify")
     broken = hand.receipt.replace('"item": ', '"item": 1', 1)
+    twins = twin_played(log=MemoryLog(origin="twins.example"), choices=(None, None))
+    give_key(shown, twins.log.vkey)
     unknown = HandInLog(log=MemoryLog(origin="other.example")).reserve().promise().seal().receipt().encode()
     for document, verdict in (
         (None, ""),
         (hand.receipt, "checked"),
         (broken, "failed"),
         (unknown, "open"),
+        (twins.receipt().encode(), "checked"),
         ("{", "failed"),
     ):
         if document:
@@ -551,13 +560,148 @@ def test_the_page_is_accessible_and_fits(
 
 def test_a_deck_that_the_room_alone_has_made_is_said_to_be_one(shown: VerifyPage) -> None:
     hand = HandInLog(reveal="public", contributions=((b"a", None),)).reserve().promise().seal().close()
-    shown.page.fill("#vkey", hand.log.vkey)
-    shown.page.click("text=Use this key")
+    give_key(shown, hand.log.vkey)
     shown.paste(hand.receipt(None).encode())
     assert shown.verdict == "checked"
     assert "the room alone could have chosen the order" in shown.page.inner_text("#verdict")
     shown.paste(LIVES["public"].receipt().encode())
     assert "the room alone" not in shown.page.inner_text("#verdict")
+
+
+# --- Twin tables ---
+
+
+def shown_twin(shown: VerifyPage, hand: TwinHandInLog) -> str:
+    """Check the hand under its log's key; return what the page says of the two decks."""
+    give_key(shown, hand.log.vkey)
+    shown.paste(hand.receipt().encode())
+    return shown.page.inner_text("#twin")
+
+
+@pytest.mark.parametrize("choices", test_verify_twin.BOTH)
+def test_of_two_decks_it_shows_who_chose_which_is_played_and_the_whole_other_one(
+    shown: VerifyPage, choices: tuple[bytes, bytes]
+) -> None:
+    hand = twin_played(choices=choices)
+    said = shown_twin(shown, hand)
+    played = json.loads(hand.log.raw[4])["deck"]
+    assert shown.verdict == "checked"
+    assert shown.steps["twin"] == ("checked", f"deck {1 - played} derived again, 52 cards")
+    assert f"Players chose deck {played}; deck {1 - played} was opened" in shown.page.inner_text("#verdict")
+    assert f"Chosen by\nseat-1 (you), seat-3\nPlayed\ndeck {played}\nOpened\ndeck {1 - played}, " in said
+    assert "✓ this page shuffled it again: the same 52 cards" in said
+    shown.page.click(f"summary:has-text('The cards of deck {1 - played}')")
+    names = "cards => cards.map(card => card.getAttribute('aria-label'))"
+    opened = shown.page.eval_on_selector_all("#twin [role=img]", names)
+    full = HandInLog(mode="full", reveal="public").reserve().promise().seal().open(0, *range(52))
+    shown.paste(full.receipt().encode())
+    name_of = dict(zip(full.orders[0], shown.cards, strict=True))
+    assert opened == [name_of[item] for item in hand.decks[1 - played][1]]
+    assert not shown.page.is_visible("#twin"), "an ordinary hand has one deck"
+
+
+def test_that_nobody_chose_is_said_to_prove_nothing(shown: VerifyPage) -> None:
+    said = shown_twin(shown, twin_played(choices=(None, None)))
+    assert "Nobody chose. The room knew before it sealed the decks which one it would open" in said
+    assert "seat-1 (you) (gave none), seat-3 (gave none)" in said
+    assert "caught" not in said
+    assert "the opened deck proves nothing" in shown.page.inner_text("#verdict")
+    assert "Not checked" not in shown.page.inner_text("#verdict").split("proves nothing")[1]
+
+
+@pytest.mark.parametrize(
+    ("hand", "of_decks", "verdict"),
+    [
+        (LIVES["twin, sealed"], "Nobody had chosen when this file was made", "was not decided when this file"),
+        (LIVES["twin, aborted"], "The hand ended before a choice", "If you had given your choice, ask the room why"),
+        (LIVES["twin, unused"], "", "ended before its two decks were sealed"),
+        (LIVES["twin, reserved"], "", "plays one of two sealed decks"),
+    ],
+)
+def test_a_hand_without_a_choice_is_said_to_be_one(
+    shown: VerifyPage, hand: TwinHandInLog, of_decks: str, verdict: str
+) -> None:
+    give_key(shown, hand.log.vkey)
+    shown.paste(hand.receipt(None).encode())
+    assert shown.verdict == "checked"
+    assert shown.page.is_visible("#twin") is bool(of_decks)
+    assert of_decks in shown.page.inner_text("#twin")
+    assert verdict in shown.page.inner_text("#verdict")
+
+
+@pytest.mark.parametrize(
+    ("cheat", "of_decks", "verdict"),
+    [
+        (
+            lambda: test_verify_twin.unfair_opened(1, [0, 0, *range(2, 12)]),
+            "✗ it does not come out of its seed",
+            "The deck that was opened is not the one that was to be shuffled",
+        ),
+        (
+            test_verify_twin.wrong_deck,
+            "do not make this deck the one that is played",
+            "Which deck was played was not decided by the players' secrets",
+        ),
+        (
+            test_verify_twin.choice_dropped,
+            "do not make this deck the one that is played",
+            "the own choice is not among those that decided",
+        ),
+    ],
+)
+def test_whoever_cheats_with_two_decks_is_named(shown: VerifyPage, cheat: Any, of_decks: str, verdict: str) -> None:
+    said = shown_twin(shown, cheat())
+    assert shown.verdict == "failed"
+    assert of_decks in said
+    assert verdict in shown.page.inner_text("#verdict")
+
+
+# --- The auditor ---
+
+
+def test_in_a_saved_copy_the_auditor_opens_a_hand_and_his_key_stays_there(
+    page: Page, saved_page: str, service: RunningService, croupier: Croupier, tmp_path: Path
+) -> None:
+    receipt = next(
+        hand.receipt
+        for hand in map(croupier.hand, range(1, 99, 2))
+        if '\\"escrow\\":\\"' in hand.receipt and '"leaves"' in hand.receipt
+    )
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    copy = VerifyPage(page, saved_page)
+    give_key(copy, service.log_key)
+    copy.paste(receipt)
+    assert copy.steps["derivation"][0] == "not shown"
+    page.click("#auditor summary")
+    wrong = tmp_path / "wrong.pem"
+    for text, why in (("nonsense", "must be a private key in PEM"), (pem(AUDITOR), "does not open with this key")):
+        wrong.write_text(text, encoding="utf-8")
+        page.set_input_files("#opening-key", wrong)
+        page.wait_for_selector(f"#auditor-said.failed:has-text('{why}'), #verdict:has-text('{why}')")
+    copy.expect_another_verdict()
+    page.set_input_files("#opening-key", service.auditor_keys)
+    copy.wait_for_verdict()
+    assert copy.verdict == "checked"
+    assert copy.steps["reveal"] == ("checked", "the committed seed")
+    assert copy.steps["derivation"][0] == "checked"
+    assert page.evaluate("Object.keys(localStorage)") == []
+    copy.open(saved_page)
+    give_key(copy, service.log_key)
+    copy.paste(receipt)
+    assert copy.steps["derivation"][0] == "not shown", "the key is forgotten"
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+
+
+def test_a_page_from_the_room_asks_for_no_auditors_key(shown: VerifyPage) -> None:
+    hand = LIVES["escrow"]
+    give_key(shown, hand.log.vkey)
+    shown.paste(hand.receipt().encode())
+    assert shown.verdict == "checked"
+    assert not shown.page.is_visible("#auditor")
+
+
+# --- How it is read ---
 
 
 def test_the_verdict_gets_the_focus_so_that_it_is_read_out(shown: VerifyPage, hand: Dealt) -> None:
@@ -579,3 +723,5 @@ def test_on_a_phone_the_whole_verdict_comes_into_view(shown: VerifyPage, hand: D
 def test_every_step_is_explained_once(shown: VerifyPage, hand: Dealt) -> None:
     shown.paste(hand.receipt)
     assert set(shown.steps) == set(STEP_IDS)
+    shown.paste(twin_played(n=12).receipt().encode())
+    assert set(shown.steps) == {*STEP_IDS, *TWIN_STEP_IDS}

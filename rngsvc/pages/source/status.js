@@ -55,7 +55,12 @@ function verdict({ signing, log, hands, integrity: results, witnesses: cosigned 
   if (cosigned.each.length && !cosigned.cosigned_size) troubles.push("No quorum of witnesses has cosigned the log.");
   if (results.log_audit.trouble) troubles.push(`Not in order: ${results.log_audit.trouble}.`);
   if (results.daily_overdue) troubles.push("No daily battery has reported in the last 26 hours.");
-  const kind = !signing.able || hands.overdue || results.log_audit.verdict === "fail" ? "failed" : troubles.length ? "open" : "checked";
+  const kind =
+    !signing.able || hands.overdue || results.log_audit.verdict === "fail"
+      ? "failed"
+      : troubles.length
+        ? "open"
+        : "checked";
   const title = { checked: "✓ In order", open: "– Running, with remarks", failed: "✗ Needs attention" }[kind];
   return el(
     "section",
@@ -100,7 +105,14 @@ function integrity({ integrity: { entries, code: running, log_audit: audit } }) 
     ];
   });
   const files = el("a", { href: "manifest" }, "these files");
-  const runs = el("p", {}, "The service runs the code of ", files, "; SHA-256 of their list: ", el("code", {}, running));
+  const runs = el(
+    "p",
+    {},
+    "The service runs the code of ",
+    files,
+    "; SHA-256 of their list: ",
+    el("code", {}, running),
+  );
   const audited = audit.verdict
     ? el(
         "p",

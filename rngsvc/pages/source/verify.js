@@ -5,9 +5,11 @@ import {
   cardOf,
   fingerprint,
   missingCryptography,
+  openingKey,
   parseDocument,
   parsePolicy,
   parseVkey,
+  permute,
   toBytes,
   verify,
 } from "../rs1.js";
@@ -21,10 +23,12 @@ const MAX_FILE_BYTES = 2 ** 26; // more than the most characters of a document t
 
 // --- In words: what each step means to a player: its name, what it looks at, and what is wrong if it fails ---
 
+const TWIN = ["choice", "twin"];
 const GROUPS = [
   ["The log", ["document", "entries", "keys", "checkpoints", "witnesses", "inclusion", "chain"]],
   ["The players' seeds", ["promises", "contributions", "own", "seeds"]],
   ["The shuffle", ["context", "seals", "reshuffles"]],
+  ["The two decks", TWIN],
   ["The cards", ["openings", "items", "history"]],
   ["The end of the hand", ["reveal", "derivation", "close", "deadline"]],
 ];
@@ -134,6 +138,16 @@ const MEANING = {
     "A hand cannot be held open to wait for a better moment.",
     "The hand was not played in its time",
   ],
+  choice: [
+    "The players chose between the two decks",
+    "Secrets that they had promised before, and showed after both decks were sealed, say which one is played.",
+    "Which deck was played was not decided by the players' secrets",
+  ],
+  twin: [
+    "The other deck was opened and is right",
+    "This page shuffled the deck that was not played itself and got the sealed one, card by card.",
+    "The deck that was opened is not the one that was to be shuffled",
+  ],
 };
 const MARKS = { checked: ["✓", "checked"], failed: ["✗", "failed"], "not shown": ["–", "not checked"] };
 // Without these the file speaks for nobody, and nothing else that was checked counts for much.
@@ -169,6 +183,7 @@ const DOUBTS = {
 };
 let canStore = true;
 let policy; // the witnesses that the player trusts, undefined without any
+let auditor; // the key that opens escrowed seeds, undefined for everybody but the auditor
 let newest = null; // the document that was checked last, to check it again under another key
 
 function loadPins() {
@@ -356,8 +371,9 @@ async function checkAndShow(document, isPublic, mine) {
   } catch {
     // Then verifying will say what is wrong with the document.
   }
-  const report = await verify(document, key.vkey, Date.now(), policy);
+  const report = await verify(document, key.vkey, Date.now(), policy, auditor);
   const cards = report.hand ? await cardsOf(report) : [];
+  const decks = report.hand?.twin ? await twinOf(report) : [];
   if (mine !== turn) return; // another document came in meanwhile
   the("busy").hidden = true;
   the("verdict").replaceWith(verdict(report, { ...key, isPublic }));
@@ -365,7 +381,11 @@ async function checkAndShow(document, isPublic, mine) {
   if (report.hand) the("hand").replaceChildren(...facts(report.hand));
   the("cards").hidden = !cards.length;
   the("cards").replaceChildren(...cards);
-  the("steps").replaceChildren(...GROUPS.map(([title, ids]) => group(title, ids, report.steps)));
+  the("twin").hidden = !decks.length;
+  the("twin").replaceChildren(...decks);
+  the("steps").replaceChildren(...GROUPS.map(([title, ids]) => group(title, ids, report.steps)).filter(Boolean));
+  // Whoever got used to giving his key to a page from the room would give it to a changed one, too.
+  the("auditor").hidden = SERVED || report.hand?.close?.escrow === undefined;
   the("result").hidden = false;
   the("said").focus({ preventScroll: true });
   the("verdict").scrollIntoView();
@@ -394,11 +414,7 @@ function verdict({ steps, hand }, { vkey, source, isPublic }) {
     return section(
       "failed",
       unreadable ? "✗ This is not a readable receipt" : "✗ This hand does not check out",
-      el(
-        "ul",
-        {},
-        ...failed.map(({ id, detail }) => el("li", {}, el("strong", {}, MEANING[id][2]), ` (${detail}).`)),
-      ),
+      el("ul", {}, ...failed.map(({ id, detail }) => el("li", {}, el("strong", {}, MEANING[id][2]), ` (${detail}).`))),
       el(
         "p",
         {},
@@ -424,10 +440,12 @@ function verdict({ steps, hand }, { vkey, source, isPublic }) {
   }
   const title = hand.close ? "✓ This hand checks out" : "✓ So far this hand checks out";
   const children = [el("p", {}, `${counted(passed, "check")} of ${steps.length} passed, none failed.`)];
-  if (missing.length) {
-    const names = missing.map(({ id }) => MEANING[id][0].toLowerCase()).join("; ");
+  const absent = missing.filter(({ id }) => !TWIN.includes(id)).map(({ id }) => MEANING[id][0].toLowerCase());
+  if (absent.length) {
+    const names = absent.join("; ");
     children.push(el("p", {}, `Not checked, because this file does not hold what is needed: ${names}.`));
   }
+  if (hand.twin) children.push(el("p", {}, twinSaid(hand)));
   if (isRoomsAlone(hand))
     children.push(
       el("p", {}, "No player's seed went into this hand: the room alone could have chosen the order of the deck."),
@@ -444,9 +462,10 @@ function isRoomsAlone(hand) {
   return started !== undefined && started.absent.length === hand.promised.length;
 }
 
-/** Return the steps of one question, folded up unless one of them failed. */
+/** Return the steps of one question, folded up unless one of them failed; null where it is not asked. */
 function group(title, ids, steps) {
   const asked = ids.map((id) => steps.find((each) => each.id === id)).filter(Boolean);
+  if (!asked.length) return null;
   const worst = ["failed", "checked", "not shown"].find((outcome) => asked.some((each) => each.outcome === outcome));
   const passed = asked.filter(({ outcome }) => outcome === "checked").length;
   const said =
@@ -588,6 +607,87 @@ function numbers({ purpose, m, values }) {
   ];
 }
 
+// --- Two decks, one of which is opened ---
+
+/** Return what twin mode shows of this hand, in a sentence, when nothing has failed. */
+function twinSaid(hand) {
+  const { choose, close, sealed, deck } = hand;
+  if (!choose && close) {
+    return sealed
+      ? "The hand ended before one of its two decks was chosen. If you had given your choice, ask the room why."
+      : "The hand ended before its two decks were sealed.";
+  }
+  if (!choose) return "This table plays one of two sealed decks; which one was not decided when this file was made.";
+  if (!choosers(hand).length) {
+    return "Nobody chose between the two decks, and the room knew which one it would open: the opened deck proves nothing.";
+  }
+  return `Two decks were sealed. Players chose deck ${deck}; deck ${1 - deck} was opened, and comes out again here.`;
+}
+
+const choosers = ({ choose, promised }) => promised.filter((_, i) => choose.choices[i]);
+
+async function twinOf({ hand, steps }) {
+  const { choose, close, sealed, promised, deck, receipt } = hand;
+  if (!sealed) return [];
+  const heading = [
+    el("h2", { id: "twin-title" }, "The two decks"),
+    el(
+      "p",
+      { class: "quiet" },
+      "The room sealed two decks for this hand. Which one is played, players decide with secrets that they show only " +
+        "then; the other is opened whole, so that everybody can see whether it was shuffled as it must be.",
+    ),
+  ];
+  if (!choose) {
+    const ended = "The hand ended before a choice. Both decks were revealed like the seed of any hand.";
+    return [...heading, el("p", { class: "said" }, close ? ended : "Nobody had chosen when this file was made.")];
+  }
+  const outcome = (id) => steps.find((each) => each.id === id).outcome;
+  const isRight = outcome("twin") === "checked";
+  const isFair = outcome("choice") === "checked";
+  const names = promised.map(([id], i) => {
+    const mine = id === receipt.own?.id ? " (you)" : "";
+    return `${readable(id)}${mine}${choose.choices[i] ? "" : " (gave none)"}`;
+  });
+  const opened = isRight
+    ? el("span", { class: "is-good" }, `✓ this page shuffled it again: the same ${counted(sealed.n, "card")}`)
+    : el("span", { class: "is-bad" }, "✗ it does not come out of its seed");
+  const rows = [
+    ["Both sealed", when(sealed.time)],
+    ["Chosen by", names.join(", ") || "nobody"],
+    ["Played", `deck ${deck}`],
+    ["Opened", el("span", {}, `deck ${1 - deck}, `, when(choose.time), ": ", opened)],
+  ];
+  const list = rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]);
+  const honest =
+    "If one of those who chose is honest, a room that seals a wrong deck is caught in every second hand: in ten hands " +
+    "it escapes once in 1,024 times.";
+  const nobody =
+    "Nobody chose. The room knew before it sealed the decks which one it would open, so that this hand proves nothing " +
+    "about its shuffles.";
+  const unfair = "The players' secrets in the log do not make this deck the one that is played.";
+  const worth = isFair
+    ? el("p", { class: "quiet" }, honest)
+    : choosers(hand).length
+      ? el("p", { class: "said failed" }, unfair)
+      : el("p", { class: "said" }, nobody);
+  return [...heading, el("dl", {}, ...list), worth, isRight ? await openedDeck(hand) : null].filter(Boolean);
+}
+
+/** Return the deck that was not played, as its seed gives it. */
+async function openedDeck(hand) {
+  const { hc, n } = hand.sealedDeck(1 - hand.deck);
+  const items = Array.from({ length: n }, (_, item) => item);
+  const { order } = await permute(hand.choose.seed, hc, 0, items);
+  const cards = order.map((item, p) => face(item, n, p, false, true));
+  return el(
+    "details",
+    {},
+    el("summary", {}, `The cards of deck ${1 - hand.deck}, which was not played`),
+    el("ul", { class: "cards" }, ...cards),
+  );
+}
+
 // --- Ways in ---
 
 const REFUSALS = {
@@ -611,6 +711,21 @@ async function lookUp(table, seq) {
     failure = "The server could not be reached.";
   }
   if (mine === turn) giveUp(failure);
+}
+
+async function takeOpeningKey({ target }) {
+  const [file] = target.files;
+  the("auditor-said").hidden = false;
+  try {
+    auditor = await openingKey(await file.text());
+    the("auditor-said").className = "quiet";
+    the("auditor-said").textContent = `Hands are opened with the key in ${file.name} until you close this page.`;
+    await again();
+  } catch (error) {
+    the("auditor-said").className = "said failed";
+    the("auditor-said").textContent = `This is no key of an auditor: ${error.message}.`;
+  }
+  target.value = "";
 }
 
 async function takeFile(file) {
@@ -646,6 +761,7 @@ function wire() {
     if (dataTransfer.files.length) takeFile(dataTransfer.files[0]);
     else if (dataTransfer.getData("text")) check(dataTransfer.getData("text"));
   });
+  the("opening-key").addEventListener("change", takeOpeningKey);
   the("give-key").addEventListener("submit", useKey);
   the("give-policy").addEventListener("submit", usePolicy);
   the("link").addEventListener("submit", (event) => {
