@@ -5,8 +5,11 @@ import contextlib
 import json
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from dealer.actions import Act
 from dealer.card_room import CardRoom
@@ -14,23 +17,26 @@ from dealer.cashier import Ledger, PlayMoney, Transfer, rack
 from dealer.demo_service import Service, child_service
 from dealer.rooms.limit_stud import LIMIT_STUD
 from dealer.state import NeedAction
-from dealer.store import FinishedHand, StoreFailed
+from dealer.store import FinishedHand, Store, StoreFailed
+from dealer.store.location import Location, open_store
 from dealer.store.memory import MemoryStore
+from dealer.store.sqlite import SqliteStore
 from dealer.table_commands import Play, Stand
 from dealer.table_live import LiveTable
 from rngsvc.client import Client, Unproven
 from rngsvc.protocol.verify import verify
+from tests.postgres import postgres
 from tests.scale import scaled
 
 T = b"t" * 16
 BUY_IN = LIMIT_STUD.stakes[0].buy_in
 
 
-class FailsAt(MemoryStore):
-    """Fails its ``at``-th write, before or after it is stored; everything goes through JSON, as on a disk."""
+class FailsAt:
+    """A store that fails its ``at``-th write, before or after it is stored; everything goes through JSON."""
 
-    def __init__(self, at: int, *, stored: bool) -> None:
-        super().__init__()
+    def __init__(self, store: Store, at: int, *, stored: bool) -> None:
+        self._store = store
         self.at = at
         self.stored = stored
         self.writes = 0
@@ -38,11 +44,14 @@ class FailsAt(MemoryStore):
 
     def append(self, table: bytes, entries: Iterable[Mapping[str, Any]], transfers: Iterable[Transfer]) -> None:
         with self._failing(f"append {entries}"):
-            super().append(table, json.loads(json.dumps(list(entries))), list(transfers))
+            self._store.append(table, json.loads(json.dumps(list(entries))), list(transfers))
 
     def finish(self, hand: FinishedHand, snapshot: Mapping[str, Any]) -> None:
         with self._failing("finish"):
-            super().finish(hand, json.loads(json.dumps(snapshot)))
+            self._store.finish(hand, json.loads(json.dumps(snapshot)))
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._store, verb)
 
     @contextlib.contextmanager
     def _failing(self, what: str) -> Any:
@@ -93,19 +102,31 @@ async def again(call: Any) -> Any:
         return call()
 
 
-def test_a_hand_is_the_same_whichever_write_fails() -> None:
+STORES: dict[str, tuple[int, Callable[[Path, str], Store]]] = {
+    # How many writes apart they fail in the small form, and a new store.
+    "memory": (3, lambda _folder, _name: MemoryStore()),
+    "sqlite": (9, lambda folder, name: SqliteStore(folder / name)),
+    "postgres": (9, lambda _folder, _name: open_store(Location.parse(postgres().address()))),
+}
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_a_hand_is_the_same_whichever_write_fails(tmp_path: Path, kind: str) -> None:
+    every, new = STORES[kind]
+
     async def story() -> int:
         async with child_service() as service:
             client = await Client.connect(service.address, log_key=service.log_key)
-            for at in range(1, 1_000, scaled(3, 1)):
+            for at in range(1, 1_000, scaled(every, 1)):
                 for stored in (False, True):
-                    store = FailsAt(at, stored=stored)
+                    store = FailsAt(new(tmp_path, f"{at}-{stored}"), at, stored=stored)
                     table = random.Random(f"{at}{stored}").randbytes(16)
                     room = await play_one_hand(store, table, client, service)
                     _, document = room.history(table, 0, "ann")
                     verify(document, service.log_key).require()
                     await room.stop()
                     await check_what_is_stored(store, table, client, service)
+                    store.close()
                     if not store.failed:
                         await client.close()
                         return at
@@ -125,6 +146,7 @@ async def check_what_is_stored(store: FailsAt, table: bytes, client: Client, ser
     hand = live.table.hand
     in_pot = sum(total for _, total, _ in hand.pots()) if hand and live.table.playing and not hand.settlement else 0
     in_stacks = sum(live.table.stack(seat) for seat in live.table.seats)
+    assert room.imbalance_cents() == 0
     assert in_stacks + in_pot == balances[rack(table.hex())] == 2 * BUY_IN, (store.at, store.stored, store.failed)
 
 
@@ -168,3 +190,54 @@ def test_after_one_answer_that_proves_nothing_the_service_is_asked_nothing_more(
         await asyncio.gather(life, return_exceptions=True)
 
     asyncio.run(story())
+
+
+def test_a_hand_that_an_older_copy_of_the_store_does_not_know_is_given_up_and_never_dealt_again() -> None:
+    """Its cards may have been seen: the next hand has cards of its own, and chips are those of the copy."""
+
+    async def story() -> None:
+        async with child_service() as service:
+            client = await Client.connect(service.address, log_key=service.log_key)
+
+            def clock() -> int:
+                return time.time_ns() // 1_000_000
+
+            store = MemoryStore()
+            room = CardRoom(store, client, service.auditor.public_keys, 100_000, clock)
+            live = room.open(T, "limit_stud", "")
+            live.sit("ann", 1, BUY_IN, b"1")
+            copy = copied(store)
+            live.sit("ben", 2, BUY_IN, b"2")
+            async with asyncio.timeout(30):
+                while live.table.turn is None:
+                    await live.changes(live.version)
+            await room.stop()
+
+            restored = CardRoom(copy, client, service.auditor.public_keys, 100_000, clock)
+            restored.start()
+            live = restored.table(T)
+            assert list(live.table.seats) == [1], "what came after the copy is not in it"
+            live.sit("ben", 2, BUY_IN, b"3")
+            async with asyncio.timeout(30):
+                while live.table.turn is None:
+                    await live.changes(live.version)
+            assert live.table.number == 2
+            first = await client.hand(T, 1)
+            assert first.state == "closed"
+            assert restored.imbalance_cents() == 0
+            await restored.stop()
+            await client.close()
+
+    asyncio.run(story())
+
+
+def copied(store: MemoryStore) -> MemoryStore:
+    """Return a store with what another one holds now."""
+    copy = MemoryStore()
+    for each in store.tables():
+        copy.create(each.table, each.game, each.stakes)
+        copy.append(each.table, each.journal, [])
+    for name, balance in store.balances().items():
+        if balance > 0:
+            copy.append(T, [], [Transfer("bank", name, balance)])
+    return copy

@@ -1,5 +1,6 @@
-"""The port `Store`: what every store does, and what a table does when its store fails."""
+"""What a table does when its store fails: refused, stored but reported as failed, or gone."""
 
+import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -7,106 +8,21 @@ from typing import Any
 
 import pytest
 
-from dealer.cashier import BANK, PlayMoney, Transfer, rack, wallet
+from dealer.card_room import CardRoom
+from dealer.cashier import PlayMoney, Transfer, rack
 from dealer.rooms.limit_stud import LIMIT_STUD
-from dealer.store import FinishedHand, Store, StoreFailed
+from dealer.store import FinishedHand, Store, StoredTable, StoreFailed, StoreLost
+from dealer.store.location import Location, open_store
 from dealer.store.memory import MemoryStore
 from dealer.store.sqlite import SqliteStore
 from dealer.table import Refused
 from dealer.table_commands import SitOut, Stand
 from dealer.table_live import LiveTable
+from tests.dealer.server.cut import Wire
+from tests.postgres import postgres
 
-T, U = b"t" * 16, b"u" * 16
+T = b"t" * 16
 BUY_IN = LIMIT_STUD.stakes[0].buy_in
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Store | None], Store]:
-    """Return what gives the store, and gives it again after a restart."""
-
-    def open_(before: Store | None) -> Store:
-        if request.param == "memory":
-            return before or MemoryStore()
-        if before:
-            before.close()
-        return SqliteStore(tmp_path / "tables.sqlite3")
-
-    return open_
-
-
-def test_a_table_is_kept_with_its_journal_in_order(reopen: Callable[[Store | None], Store]) -> None:
-    store = reopen(None)
-    store.create(U, "limit_stud", "1/2")
-    store.create(T, "casino_club", "1-2")
-    store.append(T, [{"n": 1}], [])
-    store.append(U, [{"n": 2}], [])
-    store.append(T, [{"n": 3}, {"n": 4}], [])
-    store = reopen(store)
-    assert [stored.table for stored in store.tables()] == [T, U]
-    assert list(store.table(T).journal) == [{"n": 1}, {"n": 3}, {"n": 4}]
-    assert (store.table(T).game, store.table(T).stakes, store.table(T).snapshot) == ("casino_club", "1-2", None)
-    with pytest.raises(KeyError):
-        store.table(b"x" * 16)
-    store.close()
-
-
-def test_a_table_is_created_once(reopen: Callable[[Store | None], Store]) -> None:
-    store = reopen(None)
-    store.create(T, "casino_club", "1-2")
-    store.create(T, "casino_club", "1-2")
-    with pytest.raises(ValueError, match="other terms"):
-        store.create(T, "casino_club", "2-4")
-    assert len(store.tables()) == 1
-    store.close()
-
-
-def test_a_finished_hand_takes_the_journals_place(reopen: Callable[[Store | None], Store]) -> None:
-    store = reopen(None)
-    store.create(T, "casino_club", "1-2")
-    store.append(T, [{"n": 1}], [])
-    hand = FinishedHand(T, 7, {1: "ann", 3: "ben"}, '{"h": 1}', '{"r": 1}')
-    store.finish(hand, {"seq": 7})
-    store.finish(hand, {"seq": 7})
-    store.finish(hand._replace(hand=9), {"seq": 9})
-    store.append(T, [{"n": 2}], [])
-    store = reopen(store)
-    assert store.finished(T, 7) == hand
-    assert store.finished(T, 0).hand == 9
-    with pytest.raises(KeyError):
-        store.finished(T, 8)
-    with pytest.raises(KeyError):
-        store.finished(U, 0)
-    stored = store.table(T)
-    assert (stored.snapshot, list(stored.journal)) == ({"seq": 9}, [{"n": 2}])
-    store.close()
-
-
-def test_the_ledger_is_kept_with_what_it_pays_for(reopen: Callable[[Store | None], Store]) -> None:
-    store = reopen(None)
-    store.create(T, "casino_club", "1-2")
-    store.append(T, [], [Transfer(BANK, wallet("ann"), 100), Transfer(wallet("ann"), rack("t"), 60)])
-    store.append(T, [], [Transfer(rack("t"), wallet("ann"), 10)])
-    store = reopen(store)
-    assert store.balances() == {BANK: -100, wallet("ann"): 50, rack("t"): 50}
-    store.close()
-
-
-def test_a_second_dealer_on_the_same_file_is_refused(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "tables.sqlite3")
-    store.create(T, "casino_club", "1-2")
-    with pytest.raises(StoreFailed):
-        SqliteStore(tmp_path / "tables.sqlite3")
-    store.close()
-
-
-def test_a_file_of_another_layout_is_refused(tmp_path: Path) -> None:
-    import contextlib
-    import sqlite3
-
-    with contextlib.closing(sqlite3.connect(tmp_path / "tables.sqlite3")) as db:
-        db.execute("PRAGMA user_version = 99")
-    with pytest.raises(StoreFailed, match="99"):
-        SqliteStore(tmp_path / "tables.sqlite3")
 
 
 class Failing(MemoryStore):
@@ -192,3 +108,165 @@ def test_time_never_goes_back_at_a_table() -> None:
     cashier = PlayMoney(1)
     live = LiveTable(store.table(T), LIMIT_STUD, LIMIT_STUD.stakes[0], store, cashier, register, lambda: next(times))
     assert [live.now_ms() for _ in range(3)] == [5_000, 5_000, 6_000]
+
+
+# --- A store that cannot be read either
+
+
+class Unreadable(Failing):
+    """Fails a write, and the reading after it until it is well again."""
+
+    ill = False
+
+    def append(self, table: bytes, entries: Iterable[Mapping[str, Any]], transfers: Iterable[Transfer]) -> None:
+        self.ill = bool(self.fails)
+        super().append(table, entries, transfers)
+
+    def table(self, table: bytes) -> StoredTable:
+        if self.ill:
+            raise StoreFailed("unreadable")
+        return super().table(table)
+
+
+@pytest.mark.parametrize("failure", ["refused", "stored and reported as failed"])
+def test_a_table_that_cannot_be_loaded_again_is_shown_to_nobody_until_it_can(failure: str) -> None:
+    async def story() -> None:
+        store = Unreadable()
+        room = CardRoom(store, None, (b"", b""), 100_000, lambda: 1_000)  # type: ignore[arg-type]  (nothing is dealt)
+        live = room.open(T, "limit_stud", "1/2")
+        live.sit("ann", 1, BUY_IN, b"1")
+        version = live.version
+        store.fails = failure
+        with pytest.raises(StoreFailed):
+            live.do(SitOut("ann"))
+        for look in (lambda: room.table(T), room.tables, lambda: live.do(SitOut("ann")), room.imbalance_cents):
+            with pytest.raises(StoreFailed):
+                look()
+        assert live.version == version, "nobody was woken to look"
+        store.ill = False
+        assert room.table(T).table.seats[1].sits_out is (failure != "refused")
+        assert room.imbalance_cents() == 0
+        await room.stop()
+
+    asyncio.run(story())
+
+
+# --- A store that is gone
+
+
+VERBS: dict[str, Callable[[Store], None]] = {
+    "create": lambda store: store.create(b"u" * 16, "limit_stud", "1/2"),
+    "append": lambda store: store.append(T, [{"n": 1}], [Transfer("bank", "player:ann", 5)]),
+    "finish": lambda store: store.finish(FinishedHand(T, 1, {1: "ann"}, "{}", "{}"), {"seq": 1}),
+}
+
+
+def contents(store: Store) -> tuple[Any, ...]:
+    return [list(each.journal) for each in store.tables()], store.table(T).snapshot, store.balances()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_wire_that_is_cut_in_a_commit_loses_the_store_and_the_write_is_whole_or_not_there(
+    short_folder: Path, verb: str, when: str
+) -> None:
+    """`before`: refused; `after`: stored, but nobody is told."""
+    wire = Wire(short_folder, postgres().address())
+    lost: list[str] = []
+    store = open_store(wire.location, lambda: lost.append("lost"))
+    store.create(T, "limit_stud", "1/2")
+    without = contents(store)
+    wire.cut(when)
+    with pytest.raises(StoreLost):
+        VERBS[verb](store)
+    for use in (*VERBS.values(), lambda store: store.tables()):
+        with pytest.raises(StoreLost):
+            use(store)
+    assert lost == ["lost"], "its dealer is told once"
+    store.close()
+    again = open_store(wire.location)
+    assert (contents(again) != without) is (when == "after")
+    if when == "before":
+        VERBS[verb](again)
+    once = contents(again)
+    other = open_store(Location.parse(postgres().address()))
+    other.create(T, "limit_stud", "1/2")
+    VERBS[verb](other)
+    assert once == contents(other)
+    other.close()
+    again.close()
+    wire.close()
+
+
+@pytest.fixture
+def short_folder() -> Any:
+    """A folder whose name is short enough for a socket, and which a server that is not root may enter."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def test_a_room_whose_store_is_lost_stops_and_has_shown_nothing_that_is_not_stored(short_folder: Path) -> None:
+    async def story() -> None:
+        wire = Wire(short_folder, postgres().address())
+        store = open_store(wire.location)
+        room = CardRoom(store, None, (b"", b""), 100_000, lambda: 1_000)  # type: ignore[arg-type]  (nothing is dealt)
+        live = room.open(T, "limit_stud", "1/2")
+        live.sit("ann", 1, BUY_IN, b"1")
+        version = live.version
+        wire.cut("before")
+        with pytest.raises(StoreLost):
+            live.do(Stand("ann"))
+        with pytest.raises(StoreLost):
+            room.table(T)
+        assert live.version == version
+        live._wake()  # whatever makes the table go on finds out
+        async with asyncio.timeout(10):
+            await room.stopped.wait()
+        await room.stop()
+        store.close()
+        wire.close()
+
+    asyncio.run(story())
+
+
+def test_an_idle_session_that_is_cut_is_noticed(short_folder: Path) -> None:
+    import threading
+
+    wire = Wire(short_folder, postgres().address())
+    lost = threading.Event()
+    store = open_store(wire.location, lost.set)
+
+    async def cut() -> None:
+        import asyncpg
+
+        db = await asyncpg.connect(wire.location.uri)
+        await db.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+        await db.close()
+
+    asyncio.run(cut())
+    assert lost.wait(10)
+    store.close()
+    wire.close()
+
+
+def test_a_disk_that_fails_loses_the_store_and_a_full_one_does_not(tmp_path: Path) -> None:
+    """After an error of input or output nobody knows what the disk holds; a full one has certainly kept nothing."""
+    store = SqliteStore(tmp_path / "tables.sqlite3")
+    store.create(T, "limit_stud", "1/2")
+    (pages,) = store._db.execute("PRAGMA page_count").fetchone()
+    store._db.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(StoreFailed) as full:
+        store.append(T, [{"text": "x" * 100_000}], [])
+    assert not isinstance(full.value, StoreLost)
+    assert contents(store) == ([[]], None, {})
+    store._db.execute("PRAGMA max_page_count = 100000")
+    store.append(T, [{"n": 1}], [])
+    store.close()
+    torn = (tmp_path / "tables.sqlite3").read_bytes()
+    (tmp_path / "tables.sqlite3").write_bytes(torn[:4096] + b"\xff" * (len(torn) - 4096))
+    again = SqliteStore(tmp_path / "tables.sqlite3")
+    with pytest.raises(StoreLost):
+        again.append(T, [{"n": 2}], [])
+    again.close()
