@@ -57,6 +57,24 @@ def test_a_saved_copy_is_compared_with_the_log_as_the_page_says(service: Running
     assert "sha256sum" in key_block
 
 
+def test_the_program_on_the_page_has_ten_lines_at_most() -> None:
+    (program,) = re.findall(r"```js\n(.*?)```", PAGE, re.DOTALL)
+    assert len(program.splitlines()) <= 10
+
+
+def test_every_exported_function_has_the_types_of_its_parameters_and_result() -> None:
+    exported = re.findall(
+        r"/\*\*((?:(?!\*/).)*)\*/\nexport (?:async )?(?:function |const )(\w+)(?: = )?\(([^)]*)\)", MODULE, re.DOTALL
+    )
+    assert {name for _, name, _ in exported} == set(
+        re.findall(r"^export (?:async )?(?:function|const) (\w+)", MODULE, re.MULTILINE)
+    )
+    for comment, name, parameters in exported:
+        expected = [each.split("=")[0].strip() for each in parameters.split(",") if each.strip()]
+        assert re.findall(r"@param \{[^\n]+\} \[?(\w+)\]?", comment) == expected, name
+        assert comment.count("@returns {") == 1, name
+
+
 def test_the_page_names_every_export_that_programs_use() -> None:
     exported = set(re.findall(r"^export (?:async )?(?:function|const|class) (\w+)", MODULE, re.MULTILINE))
     named = set(re.findall(r"`(\w+)`", PAGE))
