@@ -634,7 +634,7 @@ def test_a_hand_without_a_choice_is_said_to_be_one(
     [
         (
             lambda: test_verify_twin.unfair_opened(1, [0, 0, *range(2, 12)]),
-            "✗ it does not come out of its seed",
+            "✗ it does not come out of the seed that was shown",
             "The deck that was opened is not the one that was to be shuffled",
         ),
         (

@@ -516,11 +516,13 @@ function facts(hand) {
 
 function contributors(hand) {
   const absent = (hand.seals[0] ?? hand.draw)?.absent ?? [];
-  const mine = hand.receipt.own?.id;
-  const names = hand.promised.map(
-    ([id], i) => `${readable(id)}${id === mine ? " (you)" : ""}${absent.includes(i) ? " (gave none)" : ""}`,
-  );
-  return names.join(", ") || "nobody's";
+  return names(hand, (i) => !absent.includes(i)) || "nobody's";
+}
+
+/** Return who promised, and who of them gave nothing: `gave` tells it by number. */
+function names({ promised, receipt }, gave) {
+  const name = ([id], i) => `${readable(id)}${id === receipt.own?.id ? " (you)" : ""}${gave(i) ? "" : " (gave none)"}`;
+  return promised.map(name).join(", ");
 }
 
 /** Return an id as text if it is plain text, else as hex. */
@@ -618,16 +620,29 @@ function twinSaid(hand) {
       : "The hand ended before its two decks were sealed.";
   }
   if (!choose) return "This table plays one of two sealed decks; which one was not decided when this file was made.";
-  if (!choosers(hand).length) {
+  if (!choose.choices.some(Boolean)) {
     return "Nobody chose between the two decks, and the room knew which one it would open: the opened deck proves nothing.";
   }
   return `Two decks were sealed. Players chose deck ${deck}; deck ${1 - deck} was opened, and comes out again here.`;
 }
 
-const choosers = ({ choose, promised }) => promised.filter((_, i) => choose.choices[i]);
+/** What the opened deck is worth, by how the check of the choice ended. */
+const WORTH = {
+  checked: [
+    "quiet",
+    "Where the players are honest, a room that seals a wrong deck is caught in every second hand: in ten hands it " +
+      "escapes once in 1,024 times. With one player on its side who chooses last, it is caught in every fourth.",
+  ],
+  failed: ["said failed", "The players' secrets in the log do not make this deck the one that is played."],
+  "not shown": [
+    "said",
+    "Nobody chose. The room knew before it sealed the decks which one it would open, so that this hand proves nothing " +
+      "about its shuffles.",
+  ],
+};
 
 async function twinOf({ hand, steps }) {
-  const { choose, close, sealed, promised, deck, receipt } = hand;
+  const { choose, close, sealed, deck } = hand;
   if (!sealed) return [];
   const heading = [
     el("h2", { id: "twin-title" }, "The two decks"),
@@ -644,34 +659,19 @@ async function twinOf({ hand, steps }) {
   }
   const outcome = (id) => steps.find((each) => each.id === id).outcome;
   const isRight = outcome("twin") === "checked";
-  const isFair = outcome("choice") === "checked";
-  const names = promised.map(([id], i) => {
-    const mine = id === receipt.own?.id ? " (you)" : "";
-    return `${readable(id)}${mine}${choose.choices[i] ? "" : " (gave none)"}`;
-  });
   const opened = isRight
     ? el("span", { class: "is-good" }, `✓ this page shuffled it again: the same ${counted(sealed.n, "card")}`)
-    : el("span", { class: "is-bad" }, "✗ it does not come out of its seed");
+    : el("span", { class: "is-bad" }, "✗ it does not come out of the seed that was shown");
   const rows = [
     ["Both sealed", when(sealed.time)],
-    ["Chosen by", names.join(", ") || "nobody"],
+    ["Chosen by", names(hand, (i) => choose.choices[i]) || "nobody"],
     ["Played", `deck ${deck}`],
     ["Opened", el("span", {}, `deck ${1 - deck}, `, when(choose.time), ": ", opened)],
   ];
   const list = rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]);
-  const honest =
-    "If one of those who chose is honest, a room that seals a wrong deck is caught in every second hand: in ten hands " +
-    "it escapes once in 1,024 times.";
-  const nobody =
-    "Nobody chose. The room knew before it sealed the decks which one it would open, so that this hand proves nothing " +
-    "about its shuffles.";
-  const unfair = "The players' secrets in the log do not make this deck the one that is played.";
-  const worth = isFair
-    ? el("p", { class: "quiet" }, honest)
-    : choosers(hand).length
-      ? el("p", { class: "said failed" }, unfair)
-      : el("p", { class: "said" }, nobody);
-  return [...heading, el("dl", {}, ...list), worth, isRight ? await openedDeck(hand) : null].filter(Boolean);
+  const [look, worth] = WORTH[outcome("choice")];
+  const shown = [...heading, el("dl", {}, ...list), el("p", { class: look }, worth)];
+  return isRight ? [...shown, await openedDeck(hand)] : shown;
 }
 
 /** Return the deck that was not played, as its seed gives it. */
