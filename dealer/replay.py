@@ -5,27 +5,26 @@ for the others) and the acts in order. Cards never seen are filled with any that
 decide who wins, the result says so.
 """
 
-import json
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, permutations
+from itertools import islice, permutations, takewhile
 from math import perm
 from typing import Any, Final, cast
 
 from dealer import draw, stud
 from dealer.actions import Act, Action, IllegalAction
 from dealer.cards import NAMES, parse
-from dealer.events import Post, Posting
+from dealer.events import Acted, Post, Posting
 from dealer.hand import WrongCards, apply, reshuffled, start, supply
 from dealer.house_rules import Form, HouseRules, Stakes, Structure
+from dealer.recorded_case import HIDDEN
 from dealer.rooms import recorded
 from dealer.showdown import settle
 from dealer.state import SHOWDOWN, Hand, NeedAction, NeedCards, NeedShuffle
 from dealer.stud import Face
 
-HIDDEN: Final = "??"
 # How often unseen upcards are dealt anew to find some that make the recorded players speak first: on one street before
 # the street before it is dealt anew, and in one replay.
 _DEALS_A_STREET: Final = 6
@@ -53,50 +52,6 @@ _POSTS: Final = {
     "big-blind": Post.BIG_BLIND,
     "dead-blind": Post.DEAD,
 }
-
-_KINDS: Final = {str: "a string", int: "an integer", list: "an array", dict: "an object"}
-_FORM: Final[Mapping[str, Any]] = {
-    "id": str,
-    "game": tuple(recorded.GAMES),
-    "structure": tuple(structure.value.replace("_", "-") for structure in Structure),
-    "stakes": dict,
-    "seats": [{"seat": int, "player": str, "stack": int}],
-    "forced": [{"player": str, "kind": tuple(_POSTS), "amount": int}],
-    "cards": dict,
-    "actions": [{"street": str, "player": str, "action": str}],
-}
-"""What every case has: a type, the words that are allowed, or the form of each element."""
-
-
-def read_case(text: bytes) -> dict[str, Any]:
-    """Return the case that a file's bytes hold; ValueError names the first member that a case must have otherwise."""
-    try:
-        case = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"must be JSON: {error}") from error
-    _check(case, _FORM, "")
-    return cast("dict[str, Any]", case)
-
-
-def _check(value: object, form: Any, at: str) -> None:
-    if isinstance(form, tuple):
-        if value not in form:
-            raise ValueError(f"{at}: {value!r} is not one of {', '.join(form)}")
-        return
-    kind = form if isinstance(form, type) else list if isinstance(form, list) else dict
-    # JSON's true and false are integers to Python.
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise ValueError(f"{at or 'case'}: must be {_KINDS[kind]}")
-    if isinstance(form, list):
-        for index, element in enumerate(cast("list[object]", value)):
-            _check(element, form[0], f"{at}[{index}]")
-    elif isinstance(form, Mapping):
-        members = cast("dict[str, object]", value)
-        for name, inner in form.items():
-            where = f"{at}.{name}" if at else name
-            if name not in members:
-                raise ValueError(f"{where}: is missing")
-            _check(members[name], inner, where)
 
 
 def replay_case(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,7 +96,7 @@ def differences(case: Mapping[str, Any], replayed: Mapping[str, Any]) -> list[st
         # The record's results are after rake, which only those who collected have paid; where several did, a site that
         # splits after rake may give an odd chip of each pot to another of them.
         collected = {share["player"] for share in case["collected"]}
-        odd = len(replayed["pots"]) if len(collected) > 1 else 0
+        odd = len(replayed["pots"]) if len(collected) > 1 and case.get("rake") else 0
         paid = {player: net - case["net"][player] for player, net in replayed["net_before_rake"].items()}
         wrong = [player for player, rake in paid.items() if (rake < -odd if player in collected else rake != 0)]
         if wrong or sum(paid.values()) != case.get("rake", 0):
@@ -152,10 +107,16 @@ def differences(case: Mapping[str, Any], replayed: Mapping[str, Any]) -> list[st
 def _unbalanced(case: Mapping[str, Any]) -> list[str]:
     """Return where a record's own sums do not agree: the engine's play is compared with its pots and results alone."""
     found = []
+    pots = case.get("pots", ())
     if {"total_pot", "pots"} <= case.keys():
-        total = sum(pot["total"] for pot in case["pots"])
+        total = sum(pot["total"] for pot in pots)
         if total != case["total_pot"]:
             found.append(f"total_pot: {case['total_pot']}, the record's pots are {total}")
+    tied = [share for share in case.get("collected", ()) if "pot" in share]
+    for index, pot in enumerate(pots if "collected" in case and tied == case["collected"] else ()):
+        paid = sum(share["amount"] for share in tied if share["pot"] == pot["name"])
+        if pot.get("rake") is not None and paid != pot["total"] - pot["rake"]:
+            found.append(f"pots[{index}]: {pot['total']} less the rake of {pot['rake']}, {paid} are collected from it")
     if {"net", "collected", "uncalled_returns"} <= case.keys():
         results = Counter(dict.fromkeys(case["net"], 0))
         for entry in (*case["collected"], *case["uncalled_returns"]):
@@ -187,7 +148,9 @@ class _Record:
         self.player_at = {seat: player for player, seat in self.seat_of.items()}
         self.rules, self.stakes = _rules_of(case)
         self.showdown: Sequence[Mapping[str, Any]] = case.get("showdown", ())
-        self.shown = {entry["player"]: [parse(name) for name in entry["cards"]] for entry in self.showdown}
+        self.shown = {
+            entry["player"]: [parse(name) for name in entry["cards"] if name != HIDDEN] for entry in self.showdown
+        }
         on_streets = _names_in([case["cards"], case.get("community_card")])
         self.named = {parse(name) for name in on_streets if name != HIDDEN}.union(*self.shown.values())
         self.deals = 0
@@ -221,23 +184,19 @@ class _Record:
         """Return the forced money as the rules name it: one big blind, other posts of its size, dead money."""
         forced = self.case["forced"]
         antes = sum(1 for post in forced if post["kind"] == "ante")
-        amounts = {
-            Post.ANTE: self.stakes.ante,
-            Post.SMALL_BLIND: self.stakes.small_blind,
-            Post.BIG_BLIND: self.stakes.big_blind,
-        }
         behind = [self.seat_of[post["player"]] for post in forced if post["kind"] == "small-blind"] or [button]
         big_blinds = [self.seat_of[post["player"]] for post in forced if post["kind"] == "big-blind"]
         true_big_blind = min(big_blinds, key=lambda seat: (seat <= behind[0], seat), default=0)
         posts = []
         for post in forced:
             seat, kind = self.seat_of[post["player"]], _POSTS[post["kind"]]
-            amount = amounts.get(kind, int(post["amount"]))
-            if kind is Post.ANTE and antes == 1 < len(self.seat_of):
+            if kind is Post.ANTE and antes == 1:
                 kind = Post.DEAD  # one ante for the whole table
-            if kind is Post.BIG_BLIND and seat != true_big_blind:
+            elif kind is not Post.ANTE and not post.get("live", True):
+                kind = Post.DEAD
+            elif kind is Post.BIG_BLIND and seat != true_big_blind:
                 kind = Post.LIVE_POST
-            posts.append(Posting(seat, kind, amount))
+            posts.append(Posting(seat, kind, post["amount"]))
         return posts
 
     # --- playing
@@ -301,11 +260,17 @@ class _Record:
             run.rejected = {"index": run.index, "reason": f"action: {entry['action']!r} is not one of {[*_ACTS]}"}
             return
         try:
-            run.hand = apply(run.hand, self._action(run.hand, need, entry))
+            hand = apply(run.hand, self._action(run.hand, need, entry))
         except IllegalAction as refusal:
             run.rejected = {"index": run.index, "reason": str(refusal)}
-        else:
-            run.index += 1
+            return
+        acted = hand.events[len(run.hand.events)]
+        adds = acted.adds if isinstance(acted, Acted) else 0
+        if entry.get("amount", adds) != adds:
+            run.rejected = {"index": run.index, "reason": f"amount: the act adds {adds}, not {entry['amount']}"}
+            return
+        run.hand = hand
+        run.index += 1
 
     def _action(self, hand: Hand, need: NeedAction, entry: Mapping[str, Any]) -> Action:
         acts = _ACTS[entry["action"]]
@@ -317,6 +282,10 @@ class _Record:
         return Action(need.seat, act, entry.get("to"), cards)
 
     # --- cards
+
+    def _seen(self, seat: int) -> Mapping[str, Any]:
+        """Return what the record has of a seat's cards; nothing at all if nobody saw any."""
+        return cast("Mapping[str, Any]", self.case["cards"].get(self.player_at[seat], {}))
 
     def _cards(self, hand: Hand, need: NeedCards) -> list[int]:
         """Return the cards to supply: what the record has for each place, else any card that it does not name."""
@@ -333,13 +302,13 @@ class _Record:
             if place.seat is not None:
                 cards.append(next(coming[place.seat]))
             elif place.face is Face.COMMUNITY:
-                cards.append(unnamed.pop() if community == HIDDEN else parse(community))
+                cards.append(self._any(hand, unnamed) if community == HIDDEN else parse(community))
         return cards
 
     def _street(self, hand: Hand, seat: int, unnamed: list[int]) -> list[int]:
         """Return a seat's cards of a stud street; unseen places get what was seen later, or what nobody saw."""
         player = self.player_at[seat]
-        streets = self.case["cards"][player]
+        streets = self._seen(seat)
         faces = hand.streets[hand.street].faces
         names = [*streets.get(hand.street_name, ()), *[HIDDEN] * len(faces)][: len(faces)]
         placed = {name for street in streets.values() for name in street}
@@ -352,8 +321,9 @@ class _Record:
             if names[n] != HIDDEN:
                 cards[n] = parse(names[n])
                 continue
-            pool = later if later and self.rng.randrange(max(places, len(later))) < len(later) else unnamed
-            cards[n] = self._upcard(hand, seat, pool) if faces[n] is Face.UP else pool[-1]
+            comes_later = later and self.rng.randrange(max(places, len(later))) < len(later)
+            pool = later if comes_later else unnamed or self._undealt(hand)
+            cards[n] = self._upcard(hand, seat, pool) if faces[n] is Face.UP else self.rng.choice(pool)
             pool.remove(cards[n])
             places -= 1
         return cards
@@ -369,7 +339,7 @@ class _Record:
 
     def _drawn(self, hand: Hand, seat: int, count: int, unnamed: list[int]) -> list[int]:
         """Return the ``count`` cards that a seat is dealt in a draw game, before or on the draw."""
-        kept, thrown, drawn = _through_the_draw(self.case["cards"][self.player_at[seat]])
+        kept, thrown, drawn = _through_the_draw(self._seen(seat))
         if hand.street_name == draw.DRAW:
             have = len(hand.cards(seat)) - len(kept)
             names = drawn[max(have, 0) :]
@@ -378,20 +348,24 @@ class _Record:
         return [self._any(hand, unnamed) if name == HIDDEN else parse(name) for name in [*names, *[HIDDEN] * 5][:count]]
 
     def _any(self, hand: Hand, unnamed: list[int]) -> int:
-        """Return a card that the record does not name, or one that it names where the deck holds no other."""
-        return unnamed.pop() if unnamed else next(card for card in range(52) if card not in hand.where)
+        """Take a card that the record does not name, or one that it names where the deck holds no other."""
+        return unnamed.pop() if unnamed else self.rng.choice(self._undealt(hand))
+
+    def _undealt(self, hand: Hand) -> list[int]:
+        return [card for card in range(52) if card not in hand.where]
 
     def _discards(self, hand: Hand, seat: int, entry: Mapping[str, Any]) -> tuple[int, ...]:
-        if entry.get("cards"):
-            return tuple(parse(name) for name in entry["cards"])
-        kept, _, _ = _through_the_draw(self.case["cards"][self.player_at[seat]])
-        keeps = {parse(name) for name in kept if name != HIDDEN}
-        return tuple(card for card in reversed(hand.cards(seat)) if card not in keeps)[: entry["count"]]
+        """Return the cards that a player throws: those that the record names, then what it does not say he kept."""
+        names = entry.get("cards", ())
+        named = [parse(name) for name in names if name != HIDDEN]
+        kept, _, _ = _through_the_draw(self._seen(seat))
+        keeps = {parse(name) for name in kept if name != HIDDEN}.union(named)
+        others = [card for card in reversed(hand.cards(seat)) if card not in keeps]
+        return (*named, *others[: entry.get("count", len(names)) - len(named)])
 
     def _has_unseen_upcards(self, hand: Hand, need: NeedCards) -> bool:
-        cards = self.case["cards"]
         ups = [place.seat for place in need.places if place.face is Face.UP]
-        return any(cards[self.player_at[seat]].get(hand.street_name, ("",))[-1] == HIDDEN for seat in ups if seat)
+        return any(self._seen(seat).get(hand.street_name, (HIDDEN,))[-1] == HIDDEN for seat in ups if seat)
 
     # --- what unseen cards decide
 
@@ -449,8 +423,8 @@ class _Record:
 
 def _through_the_draw(cards: Mapping[str, Any]) -> tuple[list[str], list[str], list[str]]:
     """Return what a player kept, threw away and drew, as far as the record knows; five names, then as many as drawn."""
-    predraw, final = cards["predraw"], cards.get("final")
-    count = int(cards.get("discard_count") or 0)
+    predraw, final = cards.get("predraw", [HIDDEN] * 5), cards.get("final")
+    count = cards.get("discard_count", 0)
     if final is None:
         thrown = list(cards.get("discarded") or predraw[len(predraw) - count :])
         kept = [name for name in predraw if name not in thrown] if HIDDEN not in thrown else predraw[: 5 - count]
@@ -478,9 +452,21 @@ def _names_in(value: Any) -> Iterator[str]:
 
 def _rules_of(case: Mapping[str, Any]) -> tuple[HouseRules, Stakes]:
     rules = recorded.for_tags(recorded.GAMES[case["game"]], frozenset(case.get("tags", ())))
-    amounts = {name: int(amount) for name, amount in case["stakes"].items()}
+    amounts = dict(case["stakes"])
     if rules.form is Form.SEVEN_CARD_STUD:
-        # Where nobody ever brought in, the record does not say for how much.
-        amounts.setdefault("bring_in", amounts["small_bet"] // 2)
+        amounts.setdefault("bring_in", _bring_in(case))
     stakes = Stakes(name=case["id"], structure=Structure(case["structure"].replace("-", "_")), **amounts)
     return replace(rules, stakes=(stakes,)), stakes
+
+
+def _bring_in(case: Mapping[str, Any]) -> int:
+    """Return the bring-in of a record that does not name it: what somebody posted or called in full, else a guess."""
+    small_bet: int = case["stakes"]["small_bet"]
+    third = [action for action in case["actions"] if action["street"] == "third"]
+    short = 0
+    for action in takewhile(lambda action: action["action"] not in ("complete", "raise"), third):
+        if action["action"] in ("bring-in", "call") and 0 < action.get("to", 0) < small_bet:
+            if not action.get("all_in"):
+                return int(action["to"])
+            short = max(short, action["to"])
+    return max(short, small_bet // 2)

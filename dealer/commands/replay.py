@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 
 from dealer.commands.exit_codes import Ended, ExitCode, reason_of
-from dealer.replay import differences, read_case, replay_case
+from dealer.recorded_case import read_case
+from dealer.replay import differences, replay_case
 
 
 @click.command()
@@ -16,16 +17,17 @@ def command(cases: tuple[Path, ...], as_json: bool) -> None:
     """Play recorded hands again, by the engine's own rules, and compare.
 
     CASES are JSON files in the neutral form of recorded hands. Exit code 0: the engine asks, refuses and pays as each
-    record does; 1: one differs; 2: a file is no recorded hand.
+    record does; 1: one differs; 2: a file is no recorded hand. The other files are played all the same.
     """
-    differ = []
+    differ, unfit = [], []
     for path in cases:
         try:
             case = read_case(path.read_bytes())
-            played = replay_case(case)
-            found = differences(case, played)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise Ended(ExitCode.USAGE, f"{path}: is no recorded hand: {reason_of(error)}") from error
+        except (OSError, ValueError) as error:
+            unfit.append(f"{path}: is no recorded hand: {reason_of(error)}")
+            continue
+        played = replay_case(case)
+        found = differences(case, played)
         if found:
             differ.append(played["id"])
         if as_json:
@@ -34,5 +36,6 @@ def command(cases: tuple[Path, ...], as_json: bool) -> None:
             click.echo(f"{played['id']}: {'agrees' if not found else 'differs'}")
         for difference in found:
             click.echo(f"  {difference}", err=True)
-    if differ:
-        raise Ended(ExitCode.CHECK_FAILED, f"{len(differ)} of {len(cases)} differ: {', '.join(differ)}")
+    told = [*unfit, *([f"{len(differ)} of {len(cases)} differ: {', '.join(differ)}"] if differ else [])]
+    if told:
+        raise Ended(ExitCode.USAGE if unfit else ExitCode.CHECK_FAILED, "\n".join(told))

@@ -1,17 +1,19 @@
 """Recorded hands: the engine asks, refuses and pays as the rooms did that dealt them."""
 
 import copy
-import json
 import random
-import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dealer import draw
+from dealer.events import Post, Posting
 from dealer.hand import start
-from dealer.house_rules import Form, Stakes
-from dealer.replay import differences, read_case, replay_case
+from dealer.house_rules import Form, HouseRules, Stakes, Structure
+from dealer.recorded_case import read_case
+from dealer.replay import differences, replay_case
 from dealer.rooms import recorded
 from tests.dealer.case_of import case_of
 from tests.dealer.play import Shoe, at_random, call_down, play
@@ -23,7 +25,7 @@ COLLECTION = sorted((HERE.parents[2] / "shared" / "cases" / "hands").glob("*.jso
 
 
 def load(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text())
+    return read_case(path.read_bytes())
 
 
 CASES = {path.stem: load(path) for path in CARRIED}
@@ -168,46 +170,41 @@ def test_a_record_whose_own_sums_do_not_agree_is_told() -> None:
             assert any(difference.startswith(begins) for difference in differences(wrong, replayed)), case["id"]
 
 
-WELL_FORMED = CASES["stud8-merge-13c04acd"]
-
-
-@pytest.mark.parametrize(
-    ("case", "told"),
-    [
-        ({}, "id: is missing"),
-        ([], "case: must be an object"),
-        ({**WELL_FORMED, "game": "whist"}, "game: 'whist' is not one of seven-card-stud, "),
-        ({**WELL_FORMED, "actions": None}, "actions: must be an array"),
-        ({**WELL_FORMED, "seats": [{"seat": 1, "player": "P1", "stack": 1.5}]}, "seats[0].stack: must be an integer"),
-        ({**WELL_FORMED, "seats": [{"seat": True, "player": "P1", "stack": 1}]}, "seats[0].seat: must be an integer"),
-        ({**WELL_FORMED, "forced": [{"player": "P1", "amount": 1}]}, "forced[0].kind: is missing"),
-    ],
-)
-def test_a_file_that_is_no_case_is_refused_by_the_member_that_is_wrong(case: object, told: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(told)}"):
-        read_case(json.dumps(case).encode())
-
-
-@pytest.mark.parametrize("text", [b"", b"\x7fELF\xff", b"[" * 100_000])
-def test_a_file_that_is_no_json_is_refused(text: bytes) -> None:
-    with pytest.raises(ValueError, match=r"^must be JSON"):
-        read_case(text)
-
-
 STAKES = {
     Form.SEVEN_CARD_STUD: Stakes(name="5/10", ante=1, bring_in=2, small_bet=5, big_bet=10),
-    Form.FIVE_CARD_DRAW: Stakes(name="5/10", small_blind=2, big_blind=5, small_bet=5, big_bet=10),
+    Form.FIVE_CARD_DRAW: Stakes(name="5/10", ante=1, small_blind=2, big_blind=5, small_bet=5, big_bet=10),
 }
 
 
 def random_case(game: str, rng: random.Random) -> dict[str, Any]:
     rules = recorded.GAMES[game]
     stakes = STAKES[rules.form]
-    players = rng.randint(2, 8 if rules.form is Form.SEVEN_CARD_STUD else 6)
-    stacks = [(seat, rng.choice([rng.randint(1, 30), 500])) for seat in range(1, players + 1)]
-    button = rng.randint(1, players) if rules.form is Form.FIVE_CARD_DRAW else 0
+    if rules.form is Form.SEVEN_CARD_STUD:
+        seats, button, posts = sorted(rng.sample(range(1, 10), rng.randint(2, 8))), 0, None
+    else:
+        stakes = replace(stakes, structure=rng.choice(list(Structure)))
+        seats = sorted(rng.sample(range(1, 10), rng.randint(2, 7)))
+        button = rng.randint(1, 9)  # an empty seat may have it
+        posts = random_posts(rules, stakes, seats, button, rng)
+    stacks = [(seat, rng.choice([rng.randint(2, 30), 500])) for seat in seats]
     choose = rng.choice([call_down, at_random(rng)])
-    return case_of(play(start(rules, stakes, stacks, button=button), Shoe(rng), choose), game)
+    return case_of(play(start(rules, stakes, stacks, button=button, posts=posts), Shoe(rng), choose), game)
+
+
+def random_posts(rules: HouseRules, stakes: Stakes, seats: list[int], button: int, rng: random.Random) -> list[Posting]:
+    """Return forced money as rooms take it: antes of all, of the big blind or of nobody, and what newcomers post."""
+    order = sorted(seats, key=lambda seat: (seat <= button, seat))
+    small, big = (order[position] for position in draw.usual_blinds(rules, len(seats)))
+    antes = rng.choice([[], [], rng.sample(seats, len(seats)), [big]])
+    posts = [Posting(seat, Post.DEAD if antes == [big] else Post.ANTE, stakes.ante) for seat in antes]
+    if rng.random() < 0.8:
+        posts.append(Posting(small, Post.SMALL_BLIND, stakes.small_blind))
+    posts.append(Posting(big, Post.BIG_BLIND, stakes.big_blind))
+    for seat in rng.sample(order[2:], rng.choice([0, 0, min(1, len(order) - 2), len(order) - 2])):
+        if rng.random() < 0.5:
+            posts.append(Posting(seat, Post.DEAD, stakes.small_blind))
+        posts.append(Posting(seat, Post.LIVE_POST, stakes.big_blind))
+    return posts
 
 
 @pytest.mark.parametrize("game", list(recorded.GAMES))
@@ -221,6 +218,22 @@ def test_what_the_engine_plays_it_replays(game: str) -> None:
         assert differences(case, replayed) == []
         assert not replayed["unknown"]
     assert bool(community) is (recorded.GAMES[game].form is Form.SEVEN_CARD_STUD)
+
+
+@pytest.mark.parametrize("game", list(recorded.GAMES))
+def test_one_chip_more_anywhere_in_a_record_differs(game: str) -> None:
+    rng = random.Random(f"chip {game}")
+    for _ in range(scaled(40, 2_000)):
+        case = random_case(game, rng)
+        spoilt = copy.deepcopy(case)
+        members = [(pot, "total") for pot in spoilt["pots"]]
+        members += [(share, "amount") for share in (*spoilt["collected"], *spoilt["uncalled_returns"])]
+        members += [(action, "amount") for action in spoilt["actions"] if "amount" in action]
+        members += [(spoilt["net"], player) for player in spoilt["net"]]
+        members += [(spoilt, "total_pot"), (spoilt, "rake")]
+        inside, name = rng.choice(members)
+        inside[name] += 1
+        assert differences(spoilt, replay_case(spoilt)) != [], name
 
 
 @pytest.mark.parametrize("game", list(recorded.GAMES))
@@ -252,22 +265,17 @@ def test_cards_that_nobody_saw_change_neither_betting_nor_pots(game: str) -> Non
 
 @pytest.mark.parametrize("game", ["seven-card-stud", "seven-card-stud-hi-lo", "razz"])
 def test_unseen_upcards_are_found_that_let_the_record_go_through(game: str) -> None:
-    """One or two hands are shown whole, but nobody recorded which of their cards lay open: a search, so not always."""
+    """Hands are shown whole at the end, but of one player at most is it known which of his cards lay open."""
     rng = random.Random(f"upcards {game}")
-    searched = missed = 0
-    for _ in range(scaled(60, 1_000)):
+    for _ in range(scaled(25, 1_000)):
         case = random_case(game, rng)
-        if len(case["showdown"]) > 2 or "community_card" in case:
+        if "community_card" in case:
             continue
-        for cards in case["cards"].values():
-            for street, names in cards.items():
+        seen = rng.choice([None, *case["cards"]])
+        for player, cards in case["cards"].items():
+            for street, names in cards.items() if player != seen else ():
                 cards[street] = ["??"] * len(names)
-        replayed = replay_case(case)
-        searched += 1
-        missed += replayed["rejected"] is not None
-        if replayed["rejected"] is None:
-            assert differences(case, replayed) == []
-    assert missed <= searched // 12
+        assert differences(case, replay_case(case)) == []
 
 
 def test_the_losers_unseen_hand_makes_the_result_unknown_and_the_recorded_winner_still_wins() -> None:
