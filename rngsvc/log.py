@@ -7,9 +7,8 @@ else from full tiles of the store.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from rngsvc.errors import NotFound, Reason, TryAgain
 from rngsvc.log_tree import TILE_HEIGHT, TILE_WIDTH, EdgeTree, node_in_tile, tile_of
@@ -19,8 +18,7 @@ from rngsvc.protocol.merkle import InclusionProver, NodeReader, consistency_proo
 _CACHED_TILES: Final = 4096  # 32 MiB
 
 
-@dataclass(frozen=True, slots=True)
-class Logged:
+class Logged(NamedTuple):
     """An entry, its position, and its inclusion proof to the signed checkpoint."""
 
     position: int

@@ -5,8 +5,8 @@ are written natively against these verbs (`store/`), and one suite (`tests/confo
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,7 @@ class Head:
     time: int
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
+class TableRow(NamedTuple):
     """A registered table: its 16-byte id, the position of its `table` entry, and who registered it."""
 
     table: bytes
@@ -31,8 +30,7 @@ class TableRow:
     owner: str
 
 
-@dataclass(frozen=True, slots=True)
-class StepRow:
+class StepRow(NamedTuple):
     """One step ``n`` (0 = reserved) in the life of hand ``seq`` at ``table``.
 
     ``kind`` is "reserve" or a `hand.Event`. What is public stands in the entry at ``position`` (None for an opening);
@@ -50,8 +48,7 @@ class StepRow:
     places: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class TileRow:
+class TileRow(NamedTuple):
     """A full tile (C2SP tlog-tiles): 256 hashes of tree level 8 * ``level``."""
 
     level: int
@@ -59,8 +56,7 @@ class TileRow:
     hashes: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class DataKeyRow:
+class DataKeyRow(NamedTuple):
     """The wrapped data key of one table and UTC day (days since 1970)."""
 
     table: bytes
@@ -68,8 +64,7 @@ class DataKeyRow:
     wrapped: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SampleRow:
+class SampleRow(NamedTuple):
     """A sample: its 16-byte id, the position of its `sample` entry, the SHA-256 of its data once it was sent whole."""
 
     sample_id: bytes
@@ -77,8 +72,7 @@ class SampleRow:
     sha256: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class EntryRow:
+class EntryRow(NamedTuple):
     """A log entry: its type word and its bytes."""
 
     kind: str
@@ -99,7 +93,7 @@ class Commit:
     tables: Sequence[TableRow] = ()
     steps: Sequence[StepRow] = ()
     data_keys: Sequence[DataKeyRow] = ()
-    samples: Sequence[SampleRow] = field(default=())
+    samples: Sequence[SampleRow] = ()
 
 
 class StoreRefused(Exception):

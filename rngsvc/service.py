@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from rngsvc import hand as life
 from rngsvc.calls import (
@@ -87,8 +87,7 @@ Request = TypeVar("Request", bound=_NamesHand)
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True, slots=True)
-class _Staged(Generic[Answer]):
+class _Staged(NamedTuple, Generic[Answer]):
     """What a step leaves to be proved once it is durable: its entry, and how the answer is made from the proof."""
 
     position: int
@@ -279,10 +278,10 @@ class Service:
 
     def _reserve(self, table: Table, request: ReserveHands, batch: Batch) -> "_Staged[Logged]":
         if request.first <= table.last_reserved:
-            raise _SaidBefore(table.hands.get(request.first))
+            raise _SaidBefore(table.hand(request.first))
         if request.first != table.last_reserved + 1:
             raise Refused(Reason.OUT_OF_SEQUENCE, f"first_seq: must be {table.last_reserved + 1}, the next to reserve")
-        if len(table.hands) + request.count > MAX_UNCLOSED_HANDS:
+        if table.unclosed + request.count > MAX_UNCLOSED_HANDS:
             raise Refused(
                 Reason.TOO_MANY_OPEN_HANDS, f"count: a table may have at most {MAX_UNCLOSED_HANDS} unclosed hands"
             )
@@ -309,7 +308,7 @@ class Service:
             reserved = Reserved(staged.position, batch.time, leaf, commitment, secret)
             batch.steps.append(rows(table.id, seq, 0, reserved))
             new.append(life.reserve(seq, reserved))
-        batch.put(table.with_hands(new, leaf))
+        batch.put(table.with_waiting(new, leaf))
         return staged
 
     def _promise(self, table: Table, request: PromiseSeeds, batch: Batch) -> "_Staged[Logged]":
@@ -332,7 +331,7 @@ class Service:
             promised = Promised(staged.position, leaf, promises)
             batch.steps.append(rows(table.id, hand.seq, hand.steps, promised))
             after.append(life.advance(hand, promised))
-        batch.put(table.with_hands(after, leaf))
+        batch.put(table.with_waiting(after, leaf))
         return staged
 
     def _seal(self, table: Table, request: SealShuffle, batch: Batch) -> "_Staged[Shuffled]":
@@ -475,7 +474,8 @@ class Service:
         expires = table.expires_ms() if table else None
         if table is None or expires is None or expires > batch.time:
             return 0  # somebody closed it meanwhile
-        hand = table.hands[table.last_closed + 1]
+        hand = table.hand(table.last_closed + 1)
+        assert hand, "a table that expires has an unclosed hand"
         try:
             self._close_now(table, hand, "aborted", "expired", batch)
         except KeyNotLoaded:
@@ -611,7 +611,7 @@ class Service:
     ) -> "list[Answer | ServiceError]":
         """Run ``step`` for each request in one batch; each gets its answer or its error."""
         for request in requests:
-            if table := await self.tables.load(request.table):
+            if table := self.tables.get(request.table) or await self.tables.load(request.table):
                 await self._load_key(table, request.seq)
 
         def run(batch: Batch) -> "list[_Staged[Answer] | Answer | _SaidBefore | ServiceError]":
@@ -678,7 +678,7 @@ class Service:
         return table
 
     async def _any_hand(self, table: Table, seq: int) -> Hand:
-        hand = table.hands.get(seq) or await self.tables.closed_hand(table.id, seq)
+        hand = table.hand(seq) or await self.tables.closed_hand(table.id, seq)
         if hand is None:
             raise NotFound(Reason.UNKNOWN_HAND, f"seq: the table has reserved hands 1..{table.last_reserved}")
         return hand
@@ -686,10 +686,10 @@ class Service:
     def _unclosed(self, table: Table, seq: int) -> Hand:
         if seq <= table.last_closed:
             raise _SaidBefore
-        try:
-            return table.hands[seq]
-        except KeyError:
-            raise NotFound(Reason.UNKNOWN_HAND, f"seq: the table has reserved hands 1..{table.last_reserved}") from None
+        hand = table.hand(seq)
+        if hand is None:
+            raise NotFound(Reason.UNKNOWN_HAND, f"seq: the table has reserved hands 1..{table.last_reserved}")
+        return hand
 
     def _check_owner(self, caller: Caller, table: Table) -> None:
         if not caller.is_operator and caller.name != table.owner:
@@ -720,11 +720,11 @@ class Service:
 
     def _put_step(self, batch: Batch, table: Table, hand: Hand, step: life.Step, leaf: bytes | None = None) -> None:
         batch.steps.append(rows(table.id, hand.seq, hand.steps, step))
-        batch.put(table.with_hands([life.advance(hand, step)], leaf))
+        batch.put(table.with_open(life.advance(hand, step), leaf))
 
     async def _load_key(self, table: Table, seq: int, hand: Hand | None = None) -> None:
         """Have the data key of a hand's secrets in memory, or that of a hand reserved now."""
-        hand = hand or table.hands.get(seq)
+        hand = hand or table.hand(seq)
         await self.secrets.vault.load(table.id, day_of(hand.reserved.time if hand else self.sequencer.now_ms()))
 
     def _all_open(self, table: Table, hand: Hand, request: OpenCards) -> bool:

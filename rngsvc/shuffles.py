@@ -5,16 +5,14 @@ They are only a cache: every one can be derived again from the stored seed.
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from rngsvc.protocol.card_seal import SALT_BYTES
 
 _ITEMS_KEPT: Final = 500_000  # of all shuffles together; an item costs about 150 bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Openings:
+class Openings(NamedTuple):
     """Opened places of shuffle ``k``; ``salts`` has 16 bytes for each."""
 
     k: int
@@ -23,8 +21,7 @@ class Openings:
     salts: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Dealt:
+class Dealt(NamedTuple):
     """A derived shuffle: ``order`` (the item at each place), a salt and a leaf for each, the root over the leaves."""
 
     order: list[int]

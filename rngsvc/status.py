@@ -136,7 +136,8 @@ def _unclosed(tables: Iterable[Table], now: int) -> dict[str, Any]:
         in_play += table.open_hand is not None
         hand = table.hand(table.last_closed + 1)
         expires = table.expires_ms()
-        assert hand and expires is not None, "a table with unclosed hands has a lowest one"
+        assert hand, "a table with unclosed hands has a lowest one"
+        assert expires is not None, "which expires"
         lowest.append(
             {
                 "table": table.id.hex(),

@@ -6,10 +6,11 @@ are folded from the store when somebody asks (`Tables.closed_hand`). So memory g
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import groupby
 from struct import iter_unpack, pack
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from rngsvc.hand import Closed, Drawn, Event, Hand, IllegalStep, Opened, Promised, Reserved, Sealed, Step, replay
 from rngsvc.log import Log
@@ -30,9 +31,12 @@ RESERVE: Final = "reserve"  # the kind of a hand's first stored step; the others
 _IDLE_TABLES_KEPT: Final = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """One table. ``prev`` is the leaf hash of its newest entry, ``hands`` are the unclosed ones by seq."""
+class Table(NamedTuple):
+    """One table. ``prev`` is the leaf hash of its newest entry.
+
+    ``open_hand`` is the one that was sealed or drawn from and is not closed yet. ``waiting`` has the others by seq, as
+    they were reserved and promised; what stands there of the open and of closed hands is out of date (see `hand`).
+    """
 
     id: bytes
     owner: str
@@ -42,7 +46,19 @@ class Table:
     last_reserved: int = 0
     last_closed: int = 0
     last_closed_ms: int = 0
-    hands: Mapping[int, Hand] = field(default_factory=dict)
+    waiting: Mapping[int, Hand] = MappingProxyType({})
+    open_hand: Hand | None = None
+
+    def hand(self, seq: int) -> Hand | None:
+        """Return an unclosed hand; None if there is none of that number."""
+        if self.open_hand and self.open_hand.seq == seq:
+            return self.open_hand
+        return self.waiting.get(seq) if seq > self.last_closed else None
+
+    @property
+    def unclosed(self) -> int:
+        """How many hands are not closed."""
+        return self.last_reserved - self.last_closed
 
     @property
     def ttl_ms(self) -> int:
@@ -51,36 +67,44 @@ class Table:
 
     def expires_ms(self) -> int | None:
         """Step 8: when the lowest unclosed hand expires; None if all are closed."""
-        hand = self.hands.get(self.last_closed + 1)
+        hand = self.hand(self.last_closed + 1)
         if hand is None:
             return None
         return max(hand.reserved.time, self.last_closed_ms, hand.started_ms) + self.ttl_ms
 
-    def with_hands(self, changed: Sequence[Hand], prev: bytes | None = None) -> "Table":
-        """Return the table with hands in their new state and, if an entry was logged, its leaf hash."""
-        hands = dict(self.hands)
-        for hand in changed:
-            hands[hand.seq] = hand
-        # Written out: `replace` would take longer than all the rest, and every step comes here.
+    def with_waiting(self, changed: Sequence[Hand], prev: bytes) -> "Table":
+        """Return the table after hands were reserved or promised by the entry whose leaf hash is ``prev``."""
+        waiting = {seq: hand for seq, hand in self.waiting.items() if seq > self.last_closed}
+        waiting.update((hand.seq, hand) for hand in changed)
+        return self._replace(prev=prev, last_reserved=max(self.last_reserved, changed[-1].seq), waiting=waiting)
+
+    def with_open(self, hand: Hand, prev: bytes | None = None) -> "Table":
+        """Return the table with its open hand in a new state and, if an entry was logged, its leaf hash."""
+        # Written out, and without a touch of the other hands: every seal comes here, and they lie far apart in memory.
         return Table(
             self.id,
             self.owner,
             self.position,
             self.terms,
             prev or self.prev,
-            max(self.last_reserved, changed[-1].seq),
+            self.last_reserved,
             self.last_closed,
             self.last_closed_ms,
-            hands,
+            self.waiting,
+            hand,
         )
 
     def without(self, hand: Hand, prev: bytes) -> "Table":
         """Return the table after ``hand``, its lowest unclosed one, has been closed."""
         assert hand.seq == self.last_closed + 1, "hands are closed in order"
         assert hand.closed, "only a closed hand leaves"
-        hands = dict(self.hands)
-        del hands[hand.seq]
-        return replace(self, hands=hands, prev=prev, last_closed=hand.seq, last_closed_ms=hand.closed.time)
+        return self._replace(
+            prev=prev,
+            last_closed=hand.seq,
+            last_closed_ms=hand.closed.time,
+            waiting=self.waiting if hand.seq < self.last_reserved else {},
+            open_hand=None,
+        )
 
 
 class Tables:
@@ -101,7 +125,7 @@ class Tables:
         for table in tables:
             self._busy.pop(table.id, None)
             self._idle.pop(table.id, None)
-            if table.hands:
+            if table.unclosed:
                 self._busy[table.id] = table
             else:
                 self._idle[table.id] = table
@@ -115,7 +139,7 @@ class Tables:
     @property
     def unclosed_hands(self) -> int:
         """How many hands are not closed."""
-        return sum(len(table.hands) for table in self._busy.values())
+        return sum(table.unclosed for table in self._busy.values())
 
     async def load_unclosed(self) -> None:
         """At start: take in every table that has unclosed hands."""
@@ -142,6 +166,7 @@ class Tables:
         terms = entries[row.position].entry
         if not isinstance(terms, TableEntry):
             raise StoreDamaged(f"entry {row.position} does not register table {table.hex()}")
+        lowest = hands.get(last_closed + 1)
         loaded = Table(
             id=table,
             owner=row.owner,
@@ -151,7 +176,8 @@ class Tables:
             last_reserved=last_reserved,
             last_closed=last_closed,
             last_closed_ms=closed.closed.time if closed and closed.closed else 0,
-            hands=hands,
+            waiting=hands,
+            open_hand=lowest if lowest and (lowest.shuffles or lowest.drawn) else None,
         )
         # Somebody else may have loaded it, and a batch may have changed it, while we read.
         if known := self.get(table):

@@ -257,26 +257,15 @@ def _write(connection: sqlite3.Connection, commit: Commit) -> None:
         (head.size, head.root, head.checkpoint, head.time),
     )
     first = commit.expected.size if commit.expected else 0
-    rows: dict[str, list[tuple[object, ...]]] = {
+    rows: dict[str, Sequence[tuple[object, ...]]] = {
         "INSERT INTO entry (position, kind, entry) VALUES (?, ?, ?)": [
-            (position, row.kind, row.entry) for position, row in enumerate(commit.entries, first)
+            (position, *row) for position, row in enumerate(commit.entries, first)
         ],
-        "INSERT INTO tile (level, number, hashes) VALUES (?, ?, ?)": [
-            (tile.level, tile.number, tile.hashes) for tile in commit.tiles
-        ],
-        "INSERT INTO card_table (card_table, position, owner) VALUES (?, ?, ?)": [
-            (row.table, row.position, row.owner) for row in commit.tables
-        ],
-        f"INSERT INTO step (card_table, {_STEP}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)": [  # noqa: S608
-            (row.table, row.seq, row.n, row.kind, row.position, row.secret, row.time, row.k, row.places)
-            for row in commit.steps
-        ],
-        "INSERT INTO data_key (card_table, day, wrapped) VALUES (?, ?, ?)": [
-            (row.table, row.day, row.wrapped) for row in commit.data_keys
-        ],
-        "INSERT OR REPLACE INTO sample (sample_id, position, sha256) VALUES (?, ?, ?)": [
-            (row.sample_id, row.position, row.sha256) for row in commit.samples
-        ],
+        "INSERT INTO tile (level, number, hashes) VALUES (?, ?, ?)": commit.tiles,
+        "INSERT INTO card_table (card_table, position, owner) VALUES (?, ?, ?)": commit.tables,
+        f"INSERT INTO step (card_table, {_STEP}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)": commit.steps,  # noqa: S608
+        "INSERT INTO data_key (card_table, day, wrapped) VALUES (?, ?, ?)": commit.data_keys,
+        "INSERT OR REPLACE INTO sample (sample_id, position, sha256) VALUES (?, ?, ?)": commit.samples,
     }
     for sql, values in rows.items():
         if values:

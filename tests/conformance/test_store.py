@@ -326,7 +326,7 @@ async def test_a_sample_gets_its_digest_once_it_is_sent(store: Store) -> None:
     begun = SampleRow(b"s" * 16, 0)
     await writer.commit(1, kind="sample", samples=[begun])
     assert await store.sample(begun.sample_id) == begun
-    sent = replace(begun, sha256=bytes(range(32)))
+    sent = begun._replace(sha256=bytes(range(32)))
     await writer.commit(0, samples=[sent])
     assert await store.sample(begun.sample_id) == sent
     assert await store.sample(bytes(16)) is None

@@ -98,9 +98,9 @@ class Evening:
 
     def check_answers_are_stored(self) -> None:
         for answer in self.answers.values():
-            if isinstance(answer, tuple) and isinstance(answer[0], int):
-                position, entry = answer
-                assert self.world.disk.entries[position] == entry
+            match answer:
+                case (int() as position, bytes() as entry):
+                    assert self.world.disk.entries[position] == entry
 
     async def check_all_is_there(self) -> None:
         monitor = await audited(self.world)

@@ -73,7 +73,7 @@ def set_entry(disk: Disk, at: int, entry: bytes) -> None:
 
 
 def set_step(disk: Disk, number: int, **changes: object) -> None:
-    steps(disk)[number] = replace(steps(disk)[number], **changes)  # type: ignore[arg-type]
+    steps(disk)[number] = steps(disk)[number]._replace(**changes)  # type: ignore[arg-type]
 
 
 def set_head(disk: Disk, **changes: object) -> None:
@@ -105,7 +105,7 @@ REFUSED_AT_START: dict[str, Callable[[World], None]] = {
     "step names an entry past the end": edit(lambda disk: set_step(disk, 1, position=5000)),
     "reservation names another entry": edit(lambda disk: set_step(disk, 0, position=2)),
     "seal and reshuffle swapped": edit(lambda disk: set_step(disk, 1, position=steps(disk)[3].position)),
-    "opening listed twice": edit(lambda disk: steps(disk).insert(3, replace(steps(disk)[2], n=3))),
+    "opening listed twice": edit(lambda disk: steps(disk).insert(3, steps(disk)[2]._replace(n=3))),
     "all gone but the head guard": edit(lambda disk: disk.__init__()),  # type: ignore[misc]
 }
 
@@ -155,7 +155,7 @@ async def test_a_seed_that_is_not_the_committed_one_stops_the_service() -> None:
     service, play = world.service, Play(world, table_id(0))
     table = world.tables.get(play.table)
     assert table
-    hand = table.hands[1]
+    hand = table.hand(1)
     context = service.secrets.context(table.id, 1, hand.reserved.commitment)
     await service._load_key(table, 1)
     forged = service.secrets.vault.seal(play.table, hand.reserved.time // 86_400_000, bytes(48), context)

@@ -1,7 +1,6 @@
 """Seeds that cannot be read any more: the service says so, signs nothing in doubt, and an operator can go on."""
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 
 import pytest
 import pytest_asyncio
@@ -39,12 +38,12 @@ def another_tables_data_key(world: World) -> None:
 
 def flipped_seed(world: World) -> None:
     steps = world.disk.steps[table_id(0)][1]
-    steps[0] = replace(steps[0], secret=steps[0].secret[:-1] + bytes([steps[0].secret[-1] ^ 1]))
+    steps[0] = steps[0]._replace(secret=steps[0].secret[:-1] + bytes([steps[0].secret[-1] ^ 1]))
 
 
 def seed_of_another_hand(world: World) -> None:
     hands = world.disk.steps[table_id(0)]
-    hands[1][0] = replace(hands[1][0], secret=hands[2][0].secret)
+    hands[1][0] = hands[1][0]._replace(secret=hands[2][0].secret)
 
 
 LOSSES: list[Callable[[World], None]] = [

@@ -5,7 +5,7 @@ as if a competent cheat had written it.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from rngsvc.calls import Contributions, OpenCards
@@ -87,7 +87,7 @@ class Swapping(Service):
         dealt = self.secrets.dealt(table.id, hand, request.k)
         ace = next(place for place, item in enumerate(dealt.order) if item >= 48 and place != request.places[0])
         honest = dealt.openings(request.k, request.places)
-        return replace(honest, items=(dealt.order[ace], *honest.items[1:]))
+        return honest._replace(items=(dealt.order[ace], *honest.items[1:]))
 
 
 class Tardy(Service):

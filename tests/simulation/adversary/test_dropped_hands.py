@@ -82,7 +82,7 @@ async def night(number: int, hands: int, good_first_items: int) -> tuple[int, bo
     for seq in range(1, hands + 1):
         await play.reserve(seq)
         await play.promise(seq, SEEDS)
-        hand = world.service.tables.get(play.table).hands[seq]  # type: ignore[union-attr]
+        hand = world.service.tables.get(play.table).hand(seq)  # type: ignore[union-attr]
         given = world.service.secrets.given(play.table, hand, SEEDS)
         context = hand_context(world.note_key.name, play.table, seq, hand.reserved.commitment, given.root, hand.pre)
         deck = HandSecrets.deal(world.service.secrets, play.table, hand, 0, context, range(52))
