@@ -17,6 +17,7 @@ const KINDS = {
 const STATES = {
   reserved: "waiting",
   promised: "waiting, seeds promised",
+  unchosen: "two decks sealed, none chosen yet",
   sealed: "being played",
   drawn: "numbers drawn",
 };
