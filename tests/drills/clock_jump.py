@@ -70,7 +70,7 @@ def run(folder: Path, account: Account) -> None:
         check_log(account, server.ready["http"], log_key, but_for="integrity")
         clock.set(0)
         account.did("the clock went home, three days back")
-        with SyncClient.connect(grpc, log_key=log_key, timeout_s=5) as client:
+        with SyncClient.connect(grpc, log_key=log_key, timeout_s=2) as client:
             try:
                 client.register_table(b"one more table..")
             except CallFailed as error:

@@ -12,8 +12,10 @@ from typing import Self
 
 from rngsvc.client import Credentials, SyncClient
 from tests.drills.account import Account, Failed
+from tests.scale import scaled
 
 PLACES = (0, 1, 2)
+NEWEST = scaled(25, 1_000_000)
 
 
 class _Player:
@@ -100,17 +102,21 @@ class Players:
             time.sleep(0.05)
 
     def check_told(self, account: Account) -> None:
-        """Check that everything that anybody was told is there and the same: commitments, openings, closes."""
-        different = []
+        """Check that what anybody was told is there and the same: commitments, openings, closes.
+
+        In the small form only each player's newest hands are asked for again; the audit of the log covers all.
+        """
+        different, asked = [], 0
         with self._connect() as client:
             for player in self._players:
-                for seq, (commitment, *items) in player.told.items():
+                for seq, (commitment, *items) in list(player.told.items())[-NEWEST:]:
+                    asked += 1
                     hand = client.hand(player.table, seq)
                     hand.seal(52, {})
                     again = [bytes([card.item]) for card in hand.open(0, PLACES)]
                     if (hand.state, hand.commitment, again) != ("closed", commitment, items):
                         different.append((player.table.hex(), seq))
-        account.check(f"all {self.hands} hands that were answered are there and the same", not different, different)
+        account.check(f"{asked} of {self.hands} answered hands asked again: all the same", not different, different)
 
 
 def check_log(account: Account, source: str, log_key: str, but_for: str = "") -> None:

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Self
 
 from rngsvc.commands.exit_codes import ExitCode
@@ -30,7 +31,8 @@ class Supervisor:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         for node in self.nodes:
-            node.kill()
+            if node.process:
+                node.process.kill()
         for thread in self._threads:
             thread.join(30)
 
@@ -45,14 +47,11 @@ class Supervisor:
 
     def _keep(self, node: ServerProcess) -> None:
         while not self._stop.is_set():
-            process = node.launch().process
-            assert process
-            try:
+            node.launch()
+            with suppress(AssertionError):  # it ends without having served: its exit code says why
                 node.wait_until_ready()
                 self._active = node
-            except AssertionError:
-                pass  # it ended without having served: its exit code says why
-            code = process.wait()
+            code = node.ended()
             if self._stop.is_set():
                 return
             self.exit_codes.append(code)

@@ -89,8 +89,8 @@ class ServerProcess:
         """End it as an operator would; return its exit code."""
         return self._end(signal.SIGTERM)
 
-    def ended(self, within_s: float) -> int:
-        """Wait until it ends by itself; return its exit code. subprocess.TimeoutExpired if it does not."""
+    def ended(self, within_s: float | None = None) -> int:
+        """Wait until it ends by itself; return its exit code. subprocess.TimeoutExpired if it does not in time."""
         assert self.process
         assert self.process.stdout
         code = self.process.wait(within_s)
