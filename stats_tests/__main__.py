@@ -14,6 +14,7 @@ COMMANDS: Final = {
     "plan": "Say what a battery would do, and what it could see.",
     "run": "Test a sample.",
     "merge": "Join the counts of shards, and judge them.",
+    "compare": "Compare two samples: idle and under load, or of two instances.",
     "daily": "Test fresh output of the service each day, and watch it over the days.",
     "selftest": "Show that the battery catches what it must.",
     "report": "Make HTML and PDF of a report.",

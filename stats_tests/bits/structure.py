@@ -26,7 +26,6 @@ LARGE_RANK: Final = "bits.structure.large-rank"
 BIRTHDAYS: Final = "bits.structure.birthday-spacings"
 COLLISIONS: Final = "bits.structure.collisions"
 AUTOCORRELATION: Final = "bits.structure.autocorrelation"
-CROSS_CORRELATION: Final = "bits.structure.cross-correlation"
 
 WORD_BITS: Final = 32
 LANE_BITS: Final = 45_000
@@ -213,27 +212,26 @@ def judge_lags(counts: Counts, windows: int) -> tuple[Result, ...]:
     return (chi_square(AUTOCORRELATION, statistic, LAGS, details),)
 
 
-def cross_correlation(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Result:
-    """Judge whether two instances' samples agree more or less often than chance, at lags of -64 .. 64 bytes.
+def differing_at_lags(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Counts:
+    """Count for lags of 0 .. 64 bytes, then of -1 .. -64, the bits of two samples that differ.
 
-    Args:
-        first: packed bytes of one instance.
-        second: as many packed bytes of another.
-
-    Raises:
-        ValueError: the samples differ in length or are not longer than the longest lag.
+    The last 64 bytes of each are only compared with. Counts of pieces that overlap by these add up to those of the
+    whole.
     """
-    if first.shape != second.shape or first.ndim != 1 or first.size <= LAGS:
-        raise ValueError(f"samples: expected two of equal length, more than {LAGS} bytes")
     octets = first.size - LAGS
     counts = [_differing_bits(first[:octets], second[lag : lag + octets]) for lag in range(LAGS + 1)]
     counts += [_differing_bits(second[:octets], first[lag : lag + octets]) for lag in range(1, LAGS + 1)]
-    z = (2 * np.array(counts) - 8 * octets) / math.sqrt(8 * octets)
+    return np.array(counts)
+
+
+def judge_cross_correlation(test: str, counts: Counts, octets: int) -> Result:
+    """Judge all lags together: whether two instances' samples agree more or less often than chance."""
+    z = (2 * counts - 8 * octets) / math.sqrt(8 * octets)
     worst = int(np.argmax(np.abs(z)))
     statistic = float((z**2).sum())
     worst_lag = worst if worst <= LAGS else LAGS - worst
     details = {"pairs": 8 * octets, "worst_lag_bytes": worst_lag, "worst_z": float(z[worst])}
-    return chi_square(CROSS_CORRELATION, statistic, len(counts), details)
+    return chi_square(test, statistic, len(counts), details)
 
 
 def _entry(

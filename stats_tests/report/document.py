@@ -23,6 +23,7 @@ from stats_tests.power import LIMITS, statement
 from stats_tests.rejections import ENTRY as REJECTIONS
 from stats_tests.rejections import judge_rejections
 from stats_tests.report.form import REPORT, misfit
+from stats_tests.requirements import asked_for_by
 from stats_tests.result import Result
 from stats_tests.tally import Tally
 
@@ -171,6 +172,7 @@ def document(
         "rule": f"Holm at {ALPHA}; at once below {CERTAIN}",
         "plan": plan.to_json(),
         "campaigns": [_campaign_document(one) for one in campaigns],
+        "asked_for_by": asked_for_by(clause for entry in plan.entries for clause in entry.clauses),
         "selftest": evidence,
         "ledger": list(ledger),
         "limits": list(LIMITS),

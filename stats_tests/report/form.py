@@ -35,6 +35,7 @@ REPORT: Final = {
         "decision": {"escalation": str},
     },
     "campaigns": [_CAMPAIGN],
+    "asked_for_by": [{"jurisdiction": str, "requirement": str, "clauses": [str], "asks": str}],
     "selftest": dict,
     "ledger": [dict],
     "limits": [str],

@@ -77,7 +77,8 @@ def _numbers_follow(report: dict[str, Any], campaigns: list[Campaign]) -> Step:
         ledger=report["ledger"],
     )
     # A day's report is judged by the monitor's rule, from the days before as well: only its alarms decide.
-    members = ("schema", "plan", "limits") if "alarms" in report else ("schema", "plan", "limits", "rule", "verdict")
+    members = ["schema", "plan", "limits", "asked_for_by"]
+    members += [] if "alarms" in report else ["rule", "verdict"]
     if report.get("alarms") and report["verdict"] != Verdict.FAIL:
         return Step(what, False, "there are alarms, and the verdict is not fail")
     for member in members:

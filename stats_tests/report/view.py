@@ -44,6 +44,16 @@ def view(report: dict[str, Any], raw: bytes, *, signed_by: str) -> dict[str, Any
         "escalation": report["plan"]["decision"]["escalation"],
         "selftest": _selftest(report["selftest"]),
         "campaigns": [_campaign(number, entry) for number, entry in enumerate(report["campaigns"], start=1)],
+        "askers": [
+            {
+                "jurisdiction": row["jurisdiction"],
+                "clauses": "; ".join(row["clauses"]),
+                "requirement": row["requirement"],
+                "asks": row["asks"],
+                "said": _said(row["requirement"], report["campaigns"][-1]),
+            }
+            for row in report["asked_for_by"]
+        ],
         "ledger": [" ".join(f"{key}={value}" for key, value in line.items()) for line in report["ledger"]],
         "limits": report["limits"],
         "code": report["code"]["stats_tests"],
@@ -60,6 +70,20 @@ def view(report: dict[str, Any], raw: bytes, *, signed_by: str) -> dict[str, Any
             for test in report["plan"]["tests"]
         ],
     }
+
+
+def _said(requirement: str, campaign: dict[str, Any]) -> str:
+    """Say what the results that stand for a requirement come to in the last campaign, as parts of its one verdict."""
+    rows = [row for row in campaign["results"] if requirement in row["clauses"]]
+    decision = campaign["decision"]
+    applied = sum(row["status"] == "ok" for row in rows)
+    words = [f"{applied} results"]
+    if len(rows) > applied:
+        words.append(f"{len(rows) - applied} not applicable")
+    for level, failed in (("0.01", decision["failed"]), ("0.05", decision["failed_second_reading"])):
+        below = [row["test"] for row in rows if row["test"] in failed]
+        words.append(f"below {level} after adjustment: {', '.join(below) or 'none'}")
+    return "; ".join(words)
 
 
 def _selftest(evidence: dict[str, Any]) -> str:

@@ -58,6 +58,18 @@ def test_list_names_every_test() -> None:
     assert "shuffles.cycles" in stats_tests("list", "--kind", "shuffles").stdout
 
 
+def test_list_names_the_tests_that_a_jurisdiction_or_a_clause_asks_for() -> None:
+    pennsylvania = json.loads(stats_tests("list", "--jurisdiction", "pennsylvania", "--json").stdout)
+    asked = {clause for test in pennsylvania for clause in test["asked_by"]}
+    assert asked == {"PA 58 Pa. Code 810a.5(a)", "PA 58 Pa. Code 810a.5(c)"}
+    assert {"numbers.poker", "shuffles.hands-of-5"} <= {test["id"] for test in pennsylvania}
+    of_clause = json.loads(stats_tests("list", "--clause", "r24", "--json").stdout)
+    assert len(of_clause) == 11
+    assert all(test["asked_by"] == ["AIS 20/31"] for test in of_clause)
+    assert "25 CFR 547.14(b)" in stats_tests("list", "--clause", "R04").stdout
+    assert "docs/certification.md says" in stats_tests("list", "--clause", "R15").stdout
+
+
 def test_plan_says_what_a_bias_needs() -> None:
     plan = json.loads(stats_tests("plan", "--detect", "0.1%", "--alpha", "1e-6", "--json").stdout)
     # 0.33 % at 10^6 decks: 0.1 % needs about (0.33 / 0.1)^2 times as many.
@@ -219,6 +231,10 @@ def _missing_result(document: dict) -> None:
     document["campaigns"][0]["results"].pop()
 
 
+def _other_clause(document: dict) -> None:
+    document["asked_for_by"][0]["clauses"] = ["GLI-19 9.9.9"]
+
+
 def _other_plan(document: dict) -> None:
     document["plan"]["tests"].pop()
 
@@ -227,7 +243,9 @@ def _other_root(document: dict) -> None:
     document["campaigns"][0]["sample"]["merkle_root"] = "00" * 32
 
 
-@pytest.mark.parametrize("change", [_other_verdict, _other_p, _other_count, _missing_result, _other_plan, _other_root])
+@pytest.mark.parametrize(
+    "change", [_other_verdict, _other_p, _other_count, _missing_result, _other_plan, _other_root, _other_clause]
+)
 def test_a_changed_report_does_not_verify(report: Path, tmp_path: Path, change: object) -> None:
     steps = verified(rewritten(report, tmp_path, change), code=1)
     assert False in steps.values()
@@ -247,6 +265,7 @@ def test_html_and_pdf_are_the_same_each_time_and_fetch_nothing(report: Path, tmp
     assert (tmp_path / "one.pdf").read_bytes() == (tmp_path / "two.pdf").read_bytes()
     assert (tmp_path / "one.pdf").read_bytes().startswith(b"%PDF-")
     assert page.count("<svg") == 4
+    assert "<td>Ontario, AGCO</td><td>Ontario AGCO 5.1.2, 19.3, 21.1.2</td><td>R06</td>" in page
     for fetched in ("<script", "src=", "@import", 'href="http'):
         assert fetched not in page
     assert "signed by auditor" in page

@@ -1,9 +1,6 @@
 """The battery on a real service: its samples are logged, tested, and the result is handed in."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,24 +14,6 @@ from stats_tests.rejections import judge_rejections, refused_of_item
 from tests.scale import scaled
 
 DECKS = scaled(10_000, 1_000_000)
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rngsvc", "serve", "--ephemeral"],
-        cwd=tmp_path_factory.mktemp("service"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        assert process.stdout
-        ready = json.loads(process.stdout.readline())
-        yield ready["grpc"], ready["log_key"]
-    finally:
-        process.terminate()
-        process.communicate(timeout=30)
 
 
 def stats_tests(*arguments: object, code: int = 0) -> str:

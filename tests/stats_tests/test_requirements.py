@@ -7,7 +7,15 @@ import pytest
 from stats_tests.battery import CATALOGUE
 from stats_tests.manifest import FAIRNESS_RELEVANT, manifest_of, module_hash_set
 from stats_tests.rejections import ENTRY
-from stats_tests.requirements import REQUIREMENTS, Requirement, entries_of, page
+from stats_tests.requirements import (
+    JURISDICTIONS,
+    REQUIREMENTS,
+    Requirement,
+    asked_for_by,
+    clauses_of,
+    entries_of,
+    page,
+)
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -49,6 +57,27 @@ def test_every_clause_that_a_test_names_has_a_row() -> None:
     known = {requirement.id for requirement in REQUIREMENTS}
     for entry in (*CATALOGUE.values(), ENTRY):
         assert set(entry.clauses) <= known, entry.id
+
+
+def test_every_clause_is_of_one_jurisdiction() -> None:
+    for requirement in REQUIREMENTS:
+        for clause in requirement.asked_by:
+            askers = [
+                name for name, asker in JURISDICTIONS.items() if clause in clauses_of(asker).get(requirement.id, [])
+            ]
+            assert len(askers) == 1, clause
+    assert all(clauses_of(asker) for asker in JURISDICTIONS.values())
+
+
+def test_a_report_names_every_clause_that_its_tests_stand_for() -> None:
+    told = asked_for_by(["R02", "R03", "R05", "R02"])
+    assert [(row["requirement"], row["clauses"]) for row in told if row["jurisdiction"].startswith("Gaming")] == [
+        ("R02", ["GLI-19 3.2.2"])
+    ]
+    assert {row["jurisdiction"] for row in told if row["requirement"] == "R05"} == {
+        "Virginia", "South Dakota", "New Mexico", "West Virginia"
+    }  # fmt: skip
+    assert len(told) == 6
 
 
 def test_the_fifteen_tests_are_there() -> None:
