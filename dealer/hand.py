@@ -253,6 +253,8 @@ def _total(hand: Hand, need: NeedAction, action: Action) -> int:
 
 def _check_discard(hand: Hand, i: int, action: Action) -> None:
     cards = action.cards
+    if action.to is not None:
+        raise _illegal(hand, action, "a discard has no total")
     if len(set(cards)) != len(cards) or not set(cards) <= set(hand.down[i]):
         raise _illegal(hand, action, "only cards of one's own hand can be discarded, each once")
     if not 1 <= len(cards) <= hand.rules.most_discards:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dealer.actions import Act, Action, Choice, IllegalAction
 from dealer.betting import Betting
-from dealer.events import CommunityCard, FoldKept, Protected, Reshuffled
+from dealer.events import Acted, CommunityCard, FoldKept, Protected, Reshuffled
 from dealer.hand import WrongCards, act, apply, legal_actions, reshuffled, start, supply, time_out
 from dealer.history import Reader, history, replay
 from dealer.house_rules import HouseRules
@@ -105,9 +105,9 @@ def is_among(choices: tuple[Choice, ...], action: Action, hand: Hand) -> bool:
     if not same:
         return False
     if action.act is Act.DISCARD:
-        own = hand.cards(action.seat)
-        fits = same[0].lowest <= len(action.cards) <= same[0].highest
-        return fits and len(set(action.cards)) == len(action.cards) and set(action.cards) <= set(own)
+        different = set(action.cards)
+        fits = same[0].lowest <= len(action.cards) <= same[0].highest and len(different) == len(action.cards)
+        return fits and different <= set(hand.cards(action.seat)) and action.to is None
     if action.cards:
         return False
     if action.to is None:
@@ -229,8 +229,9 @@ def test_every_listed_act_is_taken_at_its_bounds(seed: int, steps: int, game: Ho
             assert same_as_listed(hand, Action(hand.awaits.seat, choice.act, to))
         if choice.act in (Act.BET, Act.RAISE, Act.COMPLETE):
             after = apply(hand, Action(hand.awaits.seat, choice.act, choice.lowest))
-            i = hand.position[hand.awaits.seat]
-            assert hand.betting.stacks[i] - choice.adds == after.betting.stacks[i] or after.street != hand.street
+            acted = after.events[len(hand.events)]
+            assert isinstance(acted, Acted)
+            assert (acted.act, acted.adds, acted.to) == (choice.act, choice.adds, choice.lowest)
 
 
 @pytest.mark.rule("PK-4")

@@ -110,6 +110,8 @@ def test_a_discard_is_of_ones_own_cards_and_final() -> None:
     for wrong in ((other[0],), (own[0], own[0]), (), (own[0], other[0])):
         with pytest.raises(IllegalAction, match="discarded"):
             apply(hand, Action(2, Act.DISCARD, cards=wrong))
+    with pytest.raises(IllegalAction, match="a discard has no total"):
+        apply(hand, Action(2, Act.DISCARD, to=1, cards=own[:1]))
     hand = dealt(apply(hand, Action(2, Act.DISCARD, cards=own[:1])), cards)
     with pytest.raises(IllegalAction, match="not that seat's turn"):
         apply(hand, Action(2, Act.DISCARD, cards=own[1:2]))
