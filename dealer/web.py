@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import uvicorn
-from prometheus_client import CollectorRegistry, make_asgi_app
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -27,9 +27,10 @@ def operator_pages(registry: CollectorRegistry, ready: Ready) -> Starlette:
         word, code = ("not ready", 503) if figures["why"] else ("ready", 200)
         return JSONResponse({"status": word, **figures}, code)
 
-    return Starlette(
-        routes=[Route("/healthz", alive), Route("/readyz", able), Route("/metrics", make_asgi_app(registry))]
-    )
+    async def figures_now(_request: Request) -> Response:
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return Starlette(routes=[Route("/healthz", alive), Route("/readyz", able), Route("/metrics", figures_now)])
 
 
 @contextlib.asynccontextmanager

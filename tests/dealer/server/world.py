@@ -80,11 +80,12 @@ class House:
             self.arguments += [f"--{name}", value]
         self.process: subprocess.Popen[str] | None = None
         self.address = ""
+        self.ready: dict[str, Any] = {}
         self.complaints = ""
 
     def start(self) -> None:
-        self.process, ready = start(*self.arguments)
-        self.address = ready["grpc"]
+        self.process, self.ready = start(*self.arguments)
+        self.address = self.ready["grpc"]
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         assert self.process is not None
