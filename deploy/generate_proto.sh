@@ -5,6 +5,7 @@ cd "$(dirname "$0")/.."
 PATH="$PWD/.venv/bin:$PATH"
 out=.
 [ "${1:-}" = --check ] && out=$(mktemp -d)
+# shellcheck disable=SC2046  # one file a word
 python -m grpc_tools.protoc -I proto --python_out="$out" --grpc_python_out="$out" --mypy_out="$out" --mypy_grpc_out="$out" \
     $(cd proto && find . -name '*.proto' | sed 's|^\./||' | sort)
 if [ "$out" != . ]; then

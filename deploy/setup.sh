@@ -16,6 +16,7 @@ if [ "$1" = dev ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     if [ -n "$missing" ]; then
         echo "Installing$missing" >&2
         apt-get update -q >/dev/null
+        # shellcheck disable=SC2086  # one package a word
         DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing >/dev/null
     fi
 fi

@@ -352,3 +352,47 @@ def test_no_file_sets_a_variable_that_the_service_would_refuse() -> None:
         for line in file.read_text().splitlines():
             if not line.lstrip().startswith("#"):
                 assert set(re.findall(r"\bRNGSVC_[A-Z_]+", line)) <= known, f"{file.name}: {line}"
+
+
+CHECK = (DEPLOY / "check.sh").read_text()
+# Files that no line of check.sh names: what checks them there all the same.
+BY_THEIR_NATURE = {
+    ".py": "ruff",
+    "Containerfile.dockerignore": "test_the_image_is_built_from_files_that_are_there_and_runs_as_nobody_special",
+    "deploy/kubernetes": "kustomize and kubernetes-validate take all of it",
+    "deploy/grafana": "made by make_dashboards.py, which says what they must be",
+}
+
+
+def committed_files() -> list[str]:
+    return ran("git", "-C", ROOT, "ls-files", "deploy").stdout.split()
+
+
+@pytest.mark.skipif(shutil.which("git") is None or not (ROOT / ".git").exists(), reason="no checkout")
+def test_make_check_holds_every_file_against_a_tool() -> None:
+    named = re.findall(r"deploy/[\w./*-]+", CHECK)
+    files = committed_files()
+    assert files
+    for file in files:
+        by_name = any(Path(file).match(each) for each in named)
+        assert by_name or any(each in file for each in BY_THEIR_NATURE), f"{file} is checked by nothing"
+
+
+def test_the_bill_of_materials_is_the_same_each_time_and_a_package_that_is_left_out_is_noticed(tmp_path: Path) -> None:
+    for name in ("deploy", "pyproject.toml", "requirements.lock"):
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tmp_path / name)
+    (tmp_path / ".venv").symlink_to(BIN.parent)
+    script = tmp_path / "deploy" / "bill_of_materials.sh"
+    made = [tmp_path / "first.json", tmp_path / "second.json"]
+    for each in made:
+        assert ran(script, each).returncode == 0
+    assert made[0].read_bytes() == made[1].read_bytes()
+    assert ran(script, "--check").returncode == 0
+    text = script.read_text()
+    assert "requirements.lock | sort" in text
+    lock = tmp_path / "requirements.lock"
+    script.write_text(text.replace('-o "$made" requirements.lock', '-o "$made" short.lock'))
+    (tmp_path / "short.lock").write_text(lock.read_text().replace("annotated-types==", "other-types=="))
+    done = ran(script, "--check")
+    assert done.returncode == 1
+    assert "other packages" in done.stderr
