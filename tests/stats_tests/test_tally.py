@@ -3,6 +3,7 @@
 import io
 import itertools
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,18 @@ def test_shards_joined_in_any_order_give_the_file_of_the_whole(kind: Kind, cuts:
         path.write_bytes(file_of(tally_stretch(plan, good(kind), start, stop)))
         shards.append(read_state(path))
     assert file_of(merge_all(shards[::-1])) == whole
+
+
+@pytest.mark.parametrize(("kind", "items"), [(Kind.SHUFFLES, 6400), (Kind.NUMBERS, 64_000), (Kind.BITS, 750_000)])
+def test_64_shards_joined_two_by_two_give_the_file_of_the_whole(kind: Kind, items: int) -> None:
+    plan = plan_for(Battery.SMOKE, kind, SIZES[kind])
+    cuts = sorted(random.Random(64).sample(range(1, items), 63))
+    shards = [tally_stretch(plan, good(kind), a, b) for a, b in itertools.pairwise([0, *cuts, items])]
+    while len(shards) > 1:
+        for left, right in zip(shards[::2], shards[1::2], strict=True):
+            left.merge(right)
+        shards = shards[::2]
+    assert file_of(shards[0]) == file_of(tally_stretch(plan, good(kind), 0, items))
 
 
 def test_a_file_a_stream_and_two_processes_give_the_same_bytes(tmp_path: Path) -> None:
