@@ -12,9 +12,15 @@ import yaml
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "deploy" / "prometheus"
-RULES = yaml.safe_load((FOLDER / "rngsvc.rules.yml").read_text())["groups"]
-TESTS = yaml.safe_load((FOLDER / "rngsvc.rules_test.yml").read_text())["tests"]
-ALERTS: list[dict[str, Any]] = [rule for group in RULES for rule in group["rules"] if "alert" in rule]
+SERVICES = ["rngsvc", "dealer"]
+RULES = {each: yaml.safe_load((FOLDER / f"{each}.rules.yml").read_text())["groups"] for each in SERVICES}
+
+
+def alerts_of(service: str) -> list[dict[str, Any]]:
+    return [rule for group in RULES[service] for rule in group["rules"] if "alert" in rule]
+
+
+ALERTS = [alert for service in SERVICES for alert in alerts_of(service)]
 
 
 def promtool(*arguments: str) -> None:
@@ -25,12 +31,14 @@ def promtool(*arguments: str) -> None:
 
 
 def test_prometheus_accepts_the_rules_and_the_sample_configuration() -> None:
-    promtool("check", "rules", "rngsvc.rules.yml")
+    promtool("check", "rules", *(f"{service}.rules.yml" for service in SERVICES))
     promtool("check", "config", "prometheus.yml")
+    promtool("check", "config", "prometheus-kubernetes.yml")
 
 
-def test_each_alert_fires_when_it_must_and_not_before() -> None:
-    promtool("test", "rules", "rngsvc.rules_test.yml")
+@pytest.mark.parametrize("service", SERVICES)
+def test_each_alert_fires_when_it_must_and_not_before(service: str) -> None:
+    promtool("test", "rules", f"{service}.rules_test.yml")
 
 
 def firing(expected: dict[str, Any]) -> set[tuple[str, str]]:
@@ -44,15 +52,16 @@ def find(label: str, series: str) -> str:
     return match[1]
 
 
-def test_the_rule_tests_name_each_alert_once_fired_and_once_quiet() -> None:
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_rule_tests_name_each_alert_once_fired_and_once_quiet(service: str) -> None:
     """promtool runs what is written; this is that nothing is left out."""
     fired = set()
-    for test in TESTS:
+    for test in yaml.safe_load((FOLDER / f"{service}.rules_test.yml").read_text())["tests"]:
         quiet, *loud = test["promql_expr_test"]
         assert quiet["exp_samples"] == [], f"{test['name']}: begins with a moment in which nothing fires"
         assert all(each["expr"].startswith("ALERTS") for each in test["promql_expr_test"]), test["name"]
         fired |= set().union(*map(firing, loud))
-    assert fired == {(alert["alert"], alert["labels"]["severity"]) for alert in ALERTS}
+    assert fired == {(alert["alert"], alert["labels"]["severity"]) for alert in alerts_of(service)}
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: f"{alert['alert']}-{alert['labels']['severity']}")
@@ -68,7 +77,7 @@ def test_each_alert_has_a_summary_and_a_section_in_the_handbook(alert: dict[str,
 
 
 def test_the_handbook_has_no_section_for_an_alert_that_does_not_exist() -> None:
-    named = set(re.findall(r"^### (Rngsvc\w+)$", (ROOT / "docs/monitoring.md").read_text(), re.MULTILINE))
+    named = set(re.findall(r"^### ((?:Rngsvc|Dealer)\w+)$", (ROOT / "docs/monitoring.md").read_text(), re.MULTILINE))
     assert named == {alert["alert"] for alert in ALERTS}
 
 
@@ -80,7 +89,7 @@ def test_expected_bytes_of_a_shuffle_are_those_of_the_derivation(items: int) -> 
     for figure, value in exact.items():
         (rule,) = (
             rule
-            for rule in RULES[0]["rules"]
+            for rule in RULES["rngsvc"][0]["rules"]
             if rule["record"] == f"rngsvc:shuffle_bytes:{figure}" and rule["labels"] == {"items": str(items)}
         )
         assert float(rule["expr"].removeprefix("vector(").removesuffix(")")) == pytest.approx(float(value), abs=1e-6)
