@@ -16,7 +16,7 @@ COMMANDS: Final = {
     "audit": "Check a whole log.",
     "log": "Read a log: checkpoint, entries, proofs.",
     "sample": "Fetch fresh output for a test laboratory.",
-    "store": "Copy a service's store: backup, or move to another kind.",
+    "store": "Look after a service's store: copies, a change of its key, retention.",
     "witness": "Run an independent witness of logs.",
     "config": "Show or check the configuration.",
     "version": "Say which version this is.",

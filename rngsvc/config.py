@@ -136,7 +136,12 @@ class LogFormat(StrEnum):
     TEXT = "text"
 
 
-_KEY_SETTINGS: Final = ("signing_key", "previous_signing_key", "key_encryption_key")
+_KEY_SETTINGS: Final = (
+    "signing_key",
+    "previous_signing_key",
+    "key_encryption_key",
+    "previous_key_encryption_key",
+)
 
 
 class IntegrityPolicy(StrEnum):
@@ -211,6 +216,9 @@ class Settings(BaseModel):
     )
     key_encryption_key: KeyLocation = Field(
         description="Where the key lies that wraps the data keys of seeds: file: or env: (hex or base64), or pkcs11:..."
+    )
+    previous_key_encryption_key: KeyLocation | None = Field(
+        None, description="Where the key before that lies, until `rngsvc store rewrap` has come to its end."
     )
 
     # --- Listeners ---

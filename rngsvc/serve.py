@@ -40,14 +40,14 @@ from rngsvc.generator import Generator
 from rngsvc.hand_secrets import HandSecrets
 from rngsvc.head_guard import FileGuard
 from rngsvc.http import address_of, bound, serving
-from rngsvc.keys.loading import load_key_encryption_key, load_signer
+from rngsvc.keys.loading import load_changing_key, load_key_encryption_key, load_signer
 from rngsvc.keys.location import KeyUnavailable
 from rngsvc.keys.making import make_auditor_keys, make_key_encryption_key, make_signing_key
 from rngsvc.log import Log
 from rngsvc.log_keys import KeysRefused, LogKeys
 from rngsvc.manifest import manifest_hash
 from rngsvc.metrics import Metrics
-from rngsvc.ports import Head, Store, StoreDamaged, StoreHeld, StoreRefused
+from rngsvc.ports import Head, KeyEncryptionKey, Store, StoreDamaged, StoreHeld, StoreRefused
 from rngsvc.protocol.checkpoint import Checkpoint, verify_checkpoint
 from rngsvc.protocol.entries import IntegrityEntry, parse_entry
 from rngsvc.protocol.errors import MalformedError, ProofError
@@ -166,7 +166,7 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
     )
     signer = load_signer(settings.signing_key)
     previous = load_signer(settings.previous_signing_key) if settings.previous_signing_key else None
-    kek = load_key_encryption_key(settings.key_encryption_key)
+    kek = _key_encryption_key(settings)
     store = _store(settings)
     guard = _guard(settings)
     head = await _taken(store, wait=settings.standby)
@@ -219,6 +219,12 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
         },
     )
     return Core(service, log, store, sequencer, sampler, results, generator, keys)
+
+
+def _key_encryption_key(settings: Settings) -> KeyEncryptionKey:
+    if settings.previous_key_encryption_key:
+        return load_changing_key(settings.key_encryption_key, settings.previous_key_encryption_key)
+    return load_key_encryption_key(settings.key_encryption_key)
 
 
 def _store(settings: Settings) -> Store:

@@ -6,8 +6,7 @@ from types import ModuleType
 
 from rngsvc.keys.location import KeyUnavailable, is_in_token
 from rngsvc.keys.signing import SigningKey
-from rngsvc.keys.wrapping import KeyEncryptionKey
-from rngsvc.ports import KeyEncryptionKey as KeyEncryptionKeyPort
+from rngsvc.keys.wrapping import ChangingKey, IdentifiedKey, KeyEncryptionKey
 from rngsvc.ports import Signer
 
 
@@ -19,12 +18,20 @@ def load_signer(uri: str, environ: MutableMapping[str, str] = os.environ) -> Sig
     return SigningKey.load(uri, environ)
 
 
-def load_key_encryption_key(uri: str, environ: MutableMapping[str, str] = os.environ) -> KeyEncryptionKeyPort:
+def load_key_encryption_key(uri: str, environ: MutableMapping[str, str] = os.environ) -> IdentifiedKey:
     """Return the key-encryption key at `uri`. Raises KeyUnavailable."""
     if is_in_token(uri):
-        key: KeyEncryptionKeyPort = token_keys().TokenKeyEncryptionKey(uri, environ)
+        key: IdentifiedKey = token_keys().TokenKeyEncryptionKey(uri, environ)
         return key
     return KeyEncryptionKey.load(uri, environ)
+
+
+def load_changing_key(uri: str, previous: str, environ: MutableMapping[str, str] = os.environ) -> ChangingKey:
+    """Return the key-encryption key at `uri` and the one before. Raises KeyUnavailable, also if they are the same."""
+    changing = ChangingKey(load_key_encryption_key(uri, environ), load_key_encryption_key(previous, environ))
+    if changing.new.key_id == changing.previous.key_id:
+        raise KeyUnavailable(f"key {previous}: is the key at {uri}, not the one before it")
+    return changing
 
 
 def token_keys() -> ModuleType:

@@ -3,8 +3,9 @@
 import os
 from base64 import b64decode
 from collections.abc import MutableMapping
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final
+from typing import Final, Protocol
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -16,6 +17,39 @@ KEY_BYTES: Final = 32
 
 _KEY_ID_BYTES: Final = 8
 _NONCE_BYTES: Final = 12
+
+
+class IdentifiedKey(Protocol):
+    """A key-encryption key, here or in a token, with the id that stands in front of all that it wraps."""
+
+    key_id: bytes
+
+    def wrap(self, data_key: bytes, context: bytes) -> bytes:
+        """See `rngsvc.ports.KeyEncryptionKey`."""
+
+    def unwrap(self, wrapped: bytes, context: bytes) -> bytes:
+        """See `rngsvc.ports.KeyEncryptionKey`."""
+
+
+def wrapped_by(wrapped: bytes, key: IdentifiedKey) -> bool:
+    """Say whether ``wrapped`` names ``key``."""
+    return wrapped[:_KEY_ID_BYTES] == key.key_id
+
+
+@dataclass(frozen=True, slots=True)
+class ChangingKey:
+    """The key-encryption key while it is changed: wraps with the new one, unwraps with the one that is named."""
+
+    new: IdentifiedKey
+    previous: IdentifiedKey
+
+    def wrap(self, data_key: bytes, context: bytes) -> bytes:
+        """Return ``data_key`` wrapped by the new key."""
+        return self.new.wrap(data_key, context)
+
+    def unwrap(self, wrapped: bytes, context: bytes) -> bytes:
+        """Return the data key in ``wrapped``; as its key does."""
+        return (self.previous if wrapped_by(wrapped, self.previous) else self.new).unwrap(wrapped, context)
 
 
 class KeyEncryptionKey:

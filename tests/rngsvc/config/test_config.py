@@ -17,6 +17,7 @@ OTHER_VALUES = {
     "signing_key": "env:LOG_KEY",
     "previous_signing_key": "env:OLD_LOG_KEY",
     "key_encryption_key": "env:KEK",
+    "previous_key_encryption_key": "env:OLD_KEK",
     "listen": "[::1]:1",
     "http_public": "0.0.0.0:80",
     "http_operator": "10.0.0.1:0",

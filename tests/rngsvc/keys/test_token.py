@@ -1,6 +1,7 @@
 """Keys in a real PKCS#11 token (SoftHSM): they sign, wrap and unwrap there, and never come out."""
 
 import contextlib
+import itertools
 import json
 import os
 import subprocess
@@ -18,7 +19,7 @@ from rngsvc import ports
 from rngsvc.client import SyncClient
 from rngsvc.commands.exit_codes import ExitCode
 from rngsvc.keys import token
-from rngsvc.keys.loading import load_key_encryption_key, load_signer
+from rngsvc.keys.loading import load_changing_key, load_key_encryption_key, load_signer
 from rngsvc.keys.location import KeyUnavailable
 from rngsvc.keys.making import make_key_encryption_key, make_signing_key
 from rngsvc.keys.wrapping import KeyEncryptionKey
@@ -101,7 +102,8 @@ def test_the_private_key_does_not_come_out(signer: ports.Signer, kek: ports.KeyE
             key[Attribute.VALUE]
 
 
-def test_keys_that_the_token_would_give_away_are_refused(hsm: SoftHsm) -> None:
+def test_keys_that_the_token_would_give_away_are_refused(hsm: SoftHsm, kek: ports.KeyEncryptionKey) -> None:
+    # The whole process is logged in to the token, once it has a key of it.
     session = pkcs11.lib(str(MODULE)).get_token(token_label=TOKEN).open(rw=True)
     template = {Attribute.EXTRACTABLE: True}
     session.generate_key(KeyType.AES, 256, label="loose", id=b"x", store=True, template=template)
@@ -274,3 +276,19 @@ def test_the_pins_place_is_a_known_variable_and_needs_no_prefix(hsm: SoftHsm, tm
     checked = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert checked.returncode == 0, checked.stderr
     assert PIN not in checked.stdout + checked.stderr
+
+
+def test_a_key_encryption_key_moves_into_the_token_and_from_token_to_token(hsm: SoftHsm, tmp_path: Path) -> None:
+    """What the old key wrapped is unwrapped by it and wrapped by the new one, wherever each of them lies."""
+    make_key_encryption_key(tmp_path / "seeds.key")
+    places = [f"file:{tmp_path / 'seeds.key'}", "env:NEXT_KEK"]
+    for label in ("kek 1", "kek 2"):
+        token.make_token_key_encryption_key(hsm.uri(TOKEN, label))
+        places.append(hsm.uri(TOKEN, label))
+    wrapped = load_key_encryption_key(places[0]).wrap(b"d" * 32, b"place")
+    for old, new in itertools.pairwise(places):
+        changing = load_changing_key(new, old, {"NEXT_KEK": "08" * 32})
+        wrapped = changing.wrap(changing.unwrap(wrapped, b"place"), b"place")
+        assert changing.unwrap(wrapped, b"place") == b"d" * 32
+        with pytest.raises(UnwrapRefused):
+            changing.previous.unwrap(wrapped, b"place")
