@@ -202,8 +202,8 @@ def time_out(hand: Hand, *, protection_left: bool = True) -> Hand:
 def protect(hand: Hand, seat: int) -> Hand:
     """Return the hand with a seat treated as all-in for what it has put in (P7-8), if it still has chips to bet."""
     i = hand.position[seat]
-    if not isinstance(hand.awaits, NeedAction) or i not in hand.betting.active:
-        return hand  # a bring-in just posted took the last chip, or ended the round
+    if hand.settlement is not None or not isinstance(hand.awaits, NeedAction) or i not in hand.betting.active:
+        return hand  # a bring-in just posted took the last chip, or ended the round or by a kept fold the hand
     new = hand.copy()
     new.betting.protect(i)
     new.record(Protected(seat))

@@ -444,6 +444,14 @@ def test_protection_works_when_a_check_was_free_and_posts_an_owed_bring_in_first
     assert free.awaits.seat != first
 
 
+@pytest.mark.rule("P7-8")
+def test_nobody_is_protected_once_the_posted_bring_in_has_ended_the_hand() -> None:
+    hand = table(POKER777, "2c Kd").play("2 fold")
+    after = time_out(hand.hand)
+    assert acted(after) == [(1, "bring_in", 3), (2, "fold", 0)]
+    assert [event for event in after.events if isinstance(event, Protected | Won)] == [Won(1, "main", "", 2)]
+
+
 @pytest.mark.rule("P7-14")
 def test_without_protection_left_the_usual_time_out_holds_and_the_page_sets_no_number() -> None:
     assert POKER777.time_out is TimeOut.ALL_IN_PROTECTION
