@@ -51,9 +51,9 @@ def _quantiles(metric: str) -> list[tuple[str, str]]:
     ]
 
 
-def _p99_by_method(methods: str = ".+") -> tuple[str, str]:
+def _p99_by_method(methods: str = ".+", metric: str = "rngsvc_request_seconds") -> tuple[str, str]:
     """Return the p99 of the latency of each of ``methods``, a regular expression."""
-    selected = f'rngsvc_request_seconds_bucket{{LOG, method=~"{methods}"}}'
+    selected = f'{metric}_bucket{{LOG, method=~"{methods}"}}'
     return "{{method}}", f"histogram_quantile(0.99, sum by (le, method) (rate({selected}[RATE])))"
 
 
@@ -104,7 +104,13 @@ OPERATOR: Final = Dashboard(
             red=14 * 86_400,
             is_red_below=True,
         ),
-        Panel("Running", "Since the last start.", "s", [("{{log}}", "time() - process_start_time_seconds{LOG}")], True),
+        Panel(
+            "Running",
+            "Since the last start.",
+            "s",
+            [("{{log}}", 'time() - process_start_time_seconds{LOG, job="rngsvc"}')],
+            is_figure=True,
+        ),
         Panel(
             "Calls",
             "Finished calls by method.",
@@ -164,13 +170,13 @@ OPERATOR: Final = Dashboard(
             "Processor",
             "Cores in use by the service; gRPC and sealing share one.",
             "short",
-            [("{{log}}", "sum by (log) (rate(process_cpu_seconds_total{LOG}[RATE]))")],
+            [("{{log}}", 'sum by (log) (rate(process_cpu_seconds_total{LOG, job="rngsvc"}[RATE]))')],
         ),
         Panel(
             "Memory",
             "Resident. Flat in the log's size; it grows with unclosed hands.",
             "bytes",
-            [("{{log}}", "max by (log) (process_resident_memory_bytes{LOG})")],
+            [("{{log}}", 'max by (log) (process_resident_memory_bytes{LOG, job="rngsvc"})')],
         ),
     ],
 )
@@ -332,86 +338,175 @@ AUDITOR: Final = Dashboard(
 
 CARD_ROOM: Final = Dashboard(
     "card-room",
-    "rngsvc: card room",
+    "card room",
     [
-        Panel(
-            "Tables in play",
-            "Tables with an unclosed hand.",
-            "short",
-            [("tables", "sum(rngsvc_tables_in_play{LOG})")],
-            True,
-        ),
-        Panel("Unclosed hands", "Reserved, not closed.", "short", [("hands", "sum(rngsvc_hands_unclosed{LOG})")], True),
+        Panel("Tables", "Open tables.", "short", [("tables", "sum(dealer_tables{LOG})")], True),
+        Panel("Players", "Seats that are taken.", "short", [("players", "sum(dealer_seats_taken{LOG})")], True),
+        Panel("Connected", "Seated players who watch.", "short", [("now", "sum(dealer_players_connected{LOG})")], True),
+        Panel("In play", "Hands that are being played.", "short", [("hands", "sum(dealer_hands_in_play{LOG})")], True),
         Panel(
             "Hands today",
-            "Closed in the last 24 hours.",
+            "Played to their end in the last 24 hours.",
             "short",
-            [("hands", "sum(increase(rngsvc_hands_closed_total{LOG}[1d]))")],
-            is_figure=True,
+            [("hands", 'sum(increase(dealer_hands_total{LOG, outcome="complete"}[1d]))')],
+            True,
         ),
         Panel(
-            "Given up today",
-            "Aborted or lost in the last 24 hours.",
+            "Void today",
+            "Hands of the last 24 hours in which every chip went back.",
             "short",
-            [("hands", 'sum(increase(rngsvc_hands_closed_total{LOG, outcome!="complete"}[1d]))')],
+            [("hands", 'sum(increase(dealer_hands_total{LOG, outcome="aborted"}[1d]))')],
             is_figure=True,
+            red=5,
         ),
         Panel(
-            "Stuck tables",
-            "Their hand is past its expiry and cannot be closed.",
+            "Dealers that answer",
+            "One for each room: a standby answers nothing until it takes over.",
             "short",
-            [("tables", "sum(rngsvc_hands_overdue{LOG})")],
+            [("{{room}}", 'sum by (room) (up{LOG, job="dealer"})')],
+            is_figure=True,
+            red=1,
+            is_red_below=True,
+        ),
+        Panel(
+            "Shuffle service",
+            "1: it answered when the dealer last asked.",
+            "short",
+            [("answers", "min(dealer_rngsvc_reachable{LOG})")],
+            is_figure=True,
+            red=1,
+            is_red_below=True,
+        ),
+        Panel(
+            "Tables that wait",
+            "They cannot get cards, deal no more, or their clock has run out without effect.",
+            "short",
+            [("tables", 'sum({LOG, __name__=~"dealer_tables_(delayed|distrusting|overdue)"})')],
             is_figure=True,
             red=1,
         ),
         Panel(
-            "Longest wait for cards",
-            "One opening in a hundred takes longer.",
-            "s",
-            [_p99_by_method("OpenCards")],
+            "Ledger out by",
+            "Cents. Anything but 0 is a page.",
+            "short",
+            [("cents", "max(dealer_ledger_imbalance_cents{LOG})")],
             is_figure=True,
-            red=0.5,
+            red=1,
+        ),
+        Panel(
+            "Failing calls",
+            "Share of players' calls that fail for our reasons; more than 1 % is a page.",
+            "percentunit",
+            [
+                (
+                    "failing",
+                    (
+                        f'sum(rate(dealer_requests_total{{LOG, code=~"{_SERVICE_FAULTS}"}}[RATE])'
+                        " or rate(dealer_requests_total{LOG}[RATE]) * 0) / sum(rate(dealer_requests_total{LOG}[RATE]))"
+                    ),
+                )
+            ],
+            is_figure=True,
+            red=0.01,
+        ),
+        Panel(
+            "Slow writes",
+            "One write in a hundred takes longer; all tables wait meanwhile.",
+            "s",
+            [_quantiles("dealer_store_write_seconds")[1]],
+            is_figure=True,
+            red=0.1,
         ),
         Panel(
             "Hands a minute",
-            "Closed, by outcome.",
+            "Closed, by game.",
             "short",
-            [("{{outcome}}", f"60 * sum by (outcome) (rate({_CLOSED}[RATE]))")],
+            [("{{game}}", "60 * sum by (game) (rate(dealer_hands_total{LOG}[RATE]))")],
+        ),
+        Panel("Seats", "Taken, by game.", "short", [("{{game}}", "sum by (game) (dealer_seats_taken{LOG})")]),
+        Panel("Hands in play", "By game.", "short", [("{{game}}", "sum by (game) (dealer_hands_in_play{LOG})")]),
+        Panel(
+            "Time for a decision",
+            "What players use of their clocks.",
+            "s",
+            _quantiles("dealer_decision_seconds"),
         ),
         Panel(
-            "Why hands were given up",
-            "Aborted and lost hands a minute, by reason.",
-            "short",
-            [("{{reason}}", '60 * sum by (reason) (rate(rngsvc_hands_closed_total{LOG, outcome!="complete"}[RATE]))')],
-        ),
-        Panel(
-            "Decks",
-            "Shuffles a minute by number of cards; other: reshuffled stubs and other games.",
-            "short",
-            [("{{items}}", "60 * sum by (items) (rate(rngsvc_shuffles_total{LOG}[RATE]))")],
-        ),
-        Panel(
-            "Tables",
-            "Tables with an unclosed hand.",
-            "short",
-            [("{{log}}", "sum by (log) (rngsvc_tables_in_play{LOG})")],
-        ),
-        Panel(
-            "What the tables do",
-            "Steps of hands, a second.",
-            "ops",
+            "Time for a decision by game",
+            "Mean.",
+            "s",
             [
                 (
-                    "{{method}}",
-                    f'sum by (method) (rate(rngsvc_requests_total{{LOG, method=~"{_STEPS}"}}[RATE]))',
+                    "{{game}}",
+                    (
+                        "sum by (game) (rate(dealer_decision_seconds_sum{LOG}[RATE]))"
+                        " / (sum by (game) (rate(dealer_decision_seconds_count{LOG}[RATE])) > 0)"
+                    ),
                 )
             ],
         ),
         Panel(
-            "Wait for a shuffle, for cards",
-            "One step in a hundred takes longer.",
+            "Decided by the clock",
+            "Share of decisions whose player let his time run out.",
+            "percentunit",
+            [
+                (
+                    "{{game}}",
+                    (
+                        'sum by (game) (rate(dealer_decisions_total{LOG, by="clock"}[RATE]))'
+                        " / (sum by (game) (rate(dealer_decisions_total{LOG}[RATE])) > 0)"
+                    ),
+                )
+            ],
+        ),
+        Panel(
+            "Calls",
+            "Finished calls by method.",
+            "ops",
+            [("{{method}}", "sum by (method) (rate(dealer_requests_total{LOG}[RATE]))")],
+        ),
+        Panel(
+            "Open streams",
+            "Watchers, players and others.",
+            "short",
+            [("Watch", 'sum(dealer_requests_in_flight{LOG, method="Watch"})')],
+        ),
+        Panel(
+            "Latency by method",
+            "One call in a hundred takes longer; without streams.",
             "s",
-            [_p99_by_method("SealShuffle|OpenCards|Reshuffle")],
+            [_p99_by_method("[^W].+", "dealer_request_seconds")],
+        ),
+        Panel("Writing", "Making a write durable.", "s", _quantiles("dealer_store_write_seconds")),
+        Panel(
+            "Wait for the shuffle service",
+            "One call in a hundred takes longer.",
+            "s",
+            [_p99_by_method(_STEPS, "dealer_rngsvc_call_seconds")],
+        ),
+        Panel(
+            "Calls to the shuffle service",
+            "By status code. NOT_FOUND is how a dealer asks whether a hand is reserved already.",
+            "ops",
+            [("{{code}}", "sum by (code) (rate(dealer_rngsvc_calls_total{LOG}[RATE]))")],
+        ),
+        Panel(
+            "Decks",
+            "Shuffles a minute by number of cards, for all game servers; other: reshuffled stubs and other games.",
+            "short",
+            [("{{items}}", "60 * sum by (items) (rate(rngsvc_shuffles_total{LOG}[RATE]))")],
+        ),
+        Panel(
+            "Why hands were given up",
+            "Aborted and lost hands a minute, by reason, for all game servers.",
+            "short",
+            [("{{reason}}", '60 * sum by (reason) (rate(rngsvc_hands_closed_total{LOG, outcome!="complete"}[RATE]))')],
+        ),
+        Panel(
+            "Tables at the service",
+            "Tables with an unclosed hand, for all game servers.",
+            "short",
+            [("{{log}}", "sum by (log) (rngsvc_tables_in_play{LOG})")],
         ),
     ],
 )

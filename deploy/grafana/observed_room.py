@@ -1,4 +1,4 @@
-"""A real service with TLS and a witness, real play, and a real Prometheus that watches it, all on this machine.
+"""A real service with TLS and a witness, a dealer, real play, and a real Prometheus that watches, on this machine.
 
 The dashboards' test and their pictures use it. Everything listens on loopback and ends with the block.
 """
@@ -19,12 +19,15 @@ from typing import Any, Final
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
+from dealer.rooms import GAMES
+from dealer.tokens import KEY_BYTES
+from deploy.grafana.observed_players import play_at_a_dealer
 from rngsvc.client import CallFailed, Client, Credentials, Shuffles
 from rngsvc.keys.development_ca import issue_client, issue_server, make_ca
 from rngsvc.keys.identity import Identity, Role
 from rngsvc.keys.making import make_key_encryption_key, make_signing_key, make_witness_key
 
-RULES: Final = Path(__file__).parent.parent / "prometheus" / "rngsvc.rules.yml"
+RULES: Final = tuple(Path(__file__).parent.parent / "prometheus" / f"{each}.rules.yml" for each in ("rngsvc", "dealer"))
 _ORIGIN: Final = "cardroom.example/rng"
 _WITNESS: Final = "witness.example/w1"
 _PATIENCE_S: Final = 30
@@ -54,10 +57,12 @@ class Prometheus:
 
 @dataclass(frozen=True, slots=True)
 class ObservedRoom:
-    """A service that Prometheus watches; ``folder`` holds the keys and certificates."""
+    """A service and a dealer that Prometheus watches; ``folder`` holds the keys and certificates."""
 
     grpc: str
     operator: str
+    dealer: str
+    dealer_operator: str
     log_key: str
     folder: Path
     prometheus: Prometheus
@@ -77,19 +82,21 @@ def observed_room(folder: Path) -> Iterator[ObservedRoom]:
     now = datetime.now(UTC)
     make_ca(folder / "ca", now)
     issue_server(folder / "ca", "server", ["localhost", "127.0.0.1"], now)
-    for role in (Role.GAME_SERVER, Role.AUDITOR):
-        issue_client(folder / "ca", Identity(role, "one"), now)
+    for role, name in ((Role.GAME_SERVER, "one"), (Role.AUDITOR, "one"), (Role.GAME_SERVER, "room")):
+        issue_client(folder / "ca", Identity(role, name), now)
     log_key = make_signing_key(folder / "log.key", _ORIGIN).vkey
     make_key_encryption_key(folder / "seeds.key")
     make_witness_key(folder / "witness.key", _WITNESS)
     with ExitStack() as stack:
-        witness = stack.enter_context(_announcing("witness", "serve", *_witness_options(folder, log_key)))
+        witness = stack.enter_context(_announcing("rngsvc", "witness", "serve", *_witness_options(folder, log_key)))
         (folder / "policy").write_text(
             f"log {log_key}\nwitness W1 {witness['key']} {witness['url']}\nquorum W1\n", encoding="utf-8"
         )
-        service = stack.enter_context(_announcing("serve", *_service_options(folder)))
-        prometheus = stack.enter_context(_prometheus(folder, service["operator"].removeprefix("http://")))
-        yield ObservedRoom(service["grpc"], service["operator"], log_key, folder, prometheus)
+        service = stack.enter_context(_announcing("rngsvc", "serve", *_service_options(folder)))
+        dealer = stack.enter_context(_announcing("dealer", "serve", *_dealer_options(folder, log_key, service["grpc"])))
+        prometheus = stack.enter_context(_prometheus(folder, service["operator"], dealer["operator"]))
+        addresses = (service["grpc"], service["operator"], dealer["grpc"], dealer["operator"])
+        yield ObservedRoom(*addresses, log_key, folder, prometheus)
 
 
 def _witness_options(folder: Path, log_key: str) -> list[str]:
@@ -119,10 +126,31 @@ def _service_options(folder: Path) -> list[str]:
     ]
 
 
+def _dealer_options(folder: Path, log_key: str, rngsvc: str) -> list[str]:
+    token_key = folder / "token.key"
+    token_key.touch(0o600)
+    token_key.write_text(secrets.token_hex(KEY_BYTES))
+    return [
+        "--listen=127.0.0.1:0",
+        "--http-operator=127.0.0.1:0",
+        "--drain-s=0",
+        f"--rngsvc={rngsvc}",
+        f"--log-key={log_key}",
+        f"--auditor-x25519={'07' * 32}",
+        f"--auditor-ed25519={'09' * 32}",
+        f"--store=sqlite:{folder / 'tables.sqlite3'}",
+        f"--token-key={token_key}",
+        "--grant=100000000",
+        f"--rngsvc-ca={folder / 'ca' / 'ca.pem'}",
+        f"--rngsvc-certificate={folder / 'ca' / 'game-server-room.pem'}",
+        f"--rngsvc-key={folder / 'ca' / 'game-server-room.key'}",
+    ]
+
+
 @contextmanager
 def _announcing(*arguments: str) -> Iterator[dict[str, str]]:
-    """Run a command of rngsvc that prints one JSON line when it is ready; yield the line."""
-    command = [sys.executable, "-m", "rngsvc", *arguments]
+    """Run a command of ours that prints one JSON line when it is ready; yield the line."""
+    command = [sys.executable, "-m", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603  (our own command)
     try:
         assert process.stdout
@@ -133,13 +161,17 @@ def _announcing(*arguments: str) -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def _prometheus(folder: Path, target: str) -> Iterator[Prometheus]:
+def _prometheus(folder: Path, service: str, dealer: str) -> Iterator[Prometheus]:
     """Run Prometheus with the alert rules, looking every second so that a short run shows something."""
     configuration = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-        "rule_files": [str(RULES)],
+        "rule_files": [str(file) for file in RULES],
         "scrape_configs": [
-            {"job_name": "rngsvc", "static_configs": [{"targets": [target], "labels": {"log": "main"}}]},
+            {"job_name": job, "static_configs": [{"targets": [pages.removeprefix("http://")], "labels": labels}]}
+            for job, pages, labels in (
+                ("rngsvc", service, {"log": "main"}),
+                ("dealer", dealer, {"log": "main", "room": "main"}),
+            )
         ],
     }
     (folder / "prometheus.yml").write_text(json.dumps(configuration), encoding="utf-8")  # JSON is YAML
@@ -166,12 +198,12 @@ def _wait_for(prometheus: Prometheus) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
-            if prometheus.query("up == 1"):
+            if len(prometheus.query("up == 1")) == 2:
                 return
         except OSError:
             pass
         if time.monotonic() > deadline:
-            raise TimeoutError(f"Prometheus has not scraped the service within {_PATIENCE_S} s")
+            raise TimeoutError(f"Prometheus has not scraped service and dealer within {_PATIENCE_S} s")
         time.sleep(0.2)
 
 
@@ -179,7 +211,7 @@ def _wait_for(prometheus: Prometheus) -> None:
 
 
 async def play(room: ObservedRoom, seconds: float, tables: int) -> None:
-    """Play hands at up to ``tables`` tables at once, one after the other, and audit the room beside it."""
+    """Play hands at up to ``tables`` tables of a game server and some of the dealer, and audit the room beside it."""
     ends = time.monotonic() + seconds
     async with (
         room.client(Role.GAME_SERVER) as game_server,
@@ -187,6 +219,8 @@ async def play(room: ObservedRoom, seconds: float, tables: int) -> None:
         asyncio.TaskGroup() as group,
     ):
         group.create_task(_audit(auditor, game_server, ends))
+        token_key = bytes.fromhex((room.folder / "token.key").read_text())
+        group.create_task(play_at_a_dealer(room.dealer, token_key, max(len(GAMES), tables // 2), seconds))
         for number in range(tables):
             # Later tables open later, so that the graphs show a load that grows.
             begins = time.monotonic() + seconds * 0.6 * number / tables

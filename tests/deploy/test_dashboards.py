@@ -30,7 +30,7 @@ QUERIES = [
     for target in panel["targets"]
 ]
 PATIENCE_S = 20
-OUR_METRIC = re.compile(r"\b((?:rngsvc|process)_\w+)")
+OUR_METRIC = re.compile(r"\b((?:rngsvc|dealer|process)_\w+)")
 
 
 @pytest.fixture(scope="module")
@@ -85,12 +85,14 @@ def has_data(room: ObservedRoom, expr: str) -> bool:
     return any(math.isfinite(float(series["value"][1])) for series in room.prometheus.query(expr))
 
 
-def test_the_rules_know_only_metrics_that_the_service_has(room: ObservedRoom) -> None:
-    with urlopen(f"{room.operator}/metrics", timeout=10) as answer:
-        scraped = set(re.findall(r"^([a-z_]+)[{ ]", answer.read().decode(), re.MULTILINE))
-    rules = yaml.safe_load(RULES.read_text())["groups"]
-    named = {metric for group in rules for rule in group["rules"] for metric in OUR_METRIC.findall(rule["expr"])}
-    assert len(named) > 20
+def test_the_rules_know_only_metrics_that_service_and_dealer_have(room: ObservedRoom) -> None:
+    scraped: set[str] = set()
+    for pages in (room.operator, room.dealer_operator):
+        with urlopen(f"{pages}/metrics", timeout=10) as answer:
+            scraped |= set(re.findall(r"^([a-z_]+)[{ ]", answer.read().decode(), re.MULTILINE))
+    groups = [group for file in RULES for group in yaml.safe_load(file.read_text())["groups"]]
+    named = {metric for group in groups for rule in group["rules"] for metric in OUR_METRIC.findall(rule["expr"])}
+    assert len(named) > 30
     assert named <= scraped
 
 
