@@ -172,18 +172,10 @@ def replay(written: Mapping[str, Any], rules: HouseRules) -> Hand:
 
     `ValueError` if the history is not what these rules make of its cards and acts, with the first event that differs.
     """
-    deck_size = written["deck_size"]
     events = written["events"]
-    stakes = {**written["stakes"], "structure": Structure(written["stakes"]["structure"])}
-    hand = start(
-        rules,
-        Stakes(**stakes),
-        [(entry["seat"], entry["stack"]) for entry in written["seats"]],
-        button=written["button"],
-        posts=[Posting(post["seat"], Post(post["post"]), post["amount"]) for post in written["posts"]],
-    )
+    hand = started(written, rules)
     while len(hand.events) < len(events):
-        hand = _next(hand, events[len(hand.events) :], deck_size)
+        hand = next_of(hand, events[len(hand.events) :])
     again = visible_events(hand, Reader.HOUSE)
     for number, (event, made) in enumerate(zip(events, again, strict=False)):
         if event != made:
@@ -193,8 +185,20 @@ def replay(written: Mapping[str, Any], rules: HouseRules) -> Hand:
     return hand
 
 
-def _next(hand: Hand, events: Sequence[Mapping[str, Any]], deck_size: int) -> Hand:
-    """Give the hand what its next event says that it was given; what follows from that follows by itself."""
+def started(written: Mapping[str, Any], rules: HouseRules) -> Hand:
+    """Return the hand of a history before its first event but the posts; `ValueError` if it cannot begin so."""
+    stakes = {**written["stakes"], "structure": Structure(written["stakes"]["structure"])}
+    return start(
+        rules,
+        Stakes(**stakes),
+        [(entry["seat"], entry["stack"]) for entry in written["seats"]],
+        button=written["button"],
+        posts=[Posting(post["seat"], Post(post["post"]), post["amount"]) for post in written["posts"]],
+    )
+
+
+def next_of(hand: Hand, events: Sequence[Mapping[str, Any]]) -> Hand:
+    """Give the hand what the first of ``events`` says that it was given; what follows from that follows by itself."""
     event = events[0]
     match event["event"]:
         case "fold_kept":
@@ -218,6 +222,6 @@ def _next(hand: Hand, events: Sequence[Mapping[str, Any]], deck_size: int) -> Ha
             if len(events) < len(hand.awaits.places):
                 raise ValueError(f"events: the history ends in a deal, {len(hand.awaits.places)} places were due")
             moves = [event["cards"][0] for event in events[: len(hand.awaits.places)]]
-            return supply(hand, [of_item(move["item"], deck_size) for move in moves if move["how"] == "dealt"])
+            return supply(hand, [of_item(move["item"], hand.deck_size) for move in moves if move["how"] == "dealt"])
         case other:
             raise ValueError(f"events[{len(hand.events)}]: {other} follows from nothing")

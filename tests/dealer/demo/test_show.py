@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -100,6 +101,12 @@ def test_money_is_in_whole_units(cents: int, shown: str) -> None:
         ("history", ["--phh"], 0),
         ("a player's", [], 0),
         ("a player's", ["--phh"], 2),
+        ("history", ["--check"], 0),
+        ("a player's", ["--check"], 0),
+        ("with a chip too many", ["--check"], 1),
+        ("history", ["--check", "--phh"], 2),
+        ("{}", ["--check"], 2),
+        ("[]", ["--check"], 2),
         ("{}", [], 2),
         ("nonsense", [], 2),
         ("[" * 100_000, [], 2),
@@ -107,9 +114,12 @@ def test_money_is_in_whole_units(cents: int, shown: str) -> None:
 )
 def test_the_history_command(tmp_path: Path, content: str, arguments: list[str], exit_code: int) -> None:
     hand = hand_of("limit_stud", 0)  # somebody folds
-    viewer = {"history": Reader.HOUSE, "a player's": 1}.get(content)
+    viewer = {"history": Reader.HOUSE, "a player's": 1, "with a chip too many": 1}.get(content)
     file = tmp_path / "hand.json"
-    file.write_text(content if viewer is None else json.dumps(history(hand, viewer, names=NAMES_OF_PLAYERS)))
+    written = json.dumps(history(hand, viewer, names=NAMES_OF_PLAYERS)) if viewer else content
+    if content == "with a chip too many":
+        written = re.sub(r'("event": "won".*?"amount": )(\d+)', lambda won: won[1] + str(int(won[2]) + 1), written)
+    file.write_text(written)
     run = subprocess.run(
         [sys.executable, "-m", "dealer", "history", *arguments, str(file)],
         capture_output=True,
@@ -120,4 +130,4 @@ def test_the_history_command(tmp_path: Path, content: str, arguments: list[str],
     assert run.returncode == exit_code, run.stderr
     assert "Traceback" not in run.stderr
     if exit_code == 0:
-        assert ("F7S" if arguments else "Ann") in run.stdout
+        assert {"--phh": "F7S", "--check": "every chip"}.get("".join(arguments), "Ann") in run.stdout
