@@ -99,6 +99,11 @@ class Metrics:
             self._failing.labels(job).set(0)
             for outcome in OUTCOMES:
                 self._runs.labels(job, outcome)
+        self._public_hands = Counter(
+            "rngsvc_public_hands", "Answers to /hands/..., by how they came about.", ["answer"], registry=r
+        )
+        for answer in ("derived", "kept", "refused"):
+            self._public_hands.labels(answer)
         self._certificate_expires = Gauge(
             "rngsvc_certificate_expires_seconds",
             "Unix time at which the first certificate of the server's chain expires.",
@@ -161,6 +166,10 @@ class Metrics:
         """Count the end of a daily job."""
         self._runs.labels(job, outcome).inc()
         self._failing.labels(job).set(outcome != "done")
+
+    def hand_asked(self, answer: str) -> None:
+        """Count an answer to a question for a hand's public part."""
+        self._public_hands.labels(answer).inc()
 
     def scheduler_gone(self) -> None:
         """Show that nothing runs daily any more."""

@@ -372,7 +372,9 @@ async def _serve(
     log_audit = LogAudit(core.sequencer.clock.now_ms())
     board = Board(core.service, core.results, cosigner, log_audit)
     pages = site.routes(core.keys.first.vkey, board.read)
-    web = public_app(core.service, core.log, core.store, settings.origin, cosigner.newest_note, pages)
+    web = public_app(
+        core.service, core.log, core.store, settings.origin, cosigner.newest_note, pages, metrics.hand_asked
+    )
     async with (
         serving(web, public),
         serving(operator_app(metrics.registry, ready), operator),

@@ -1,9 +1,12 @@
 """Two HTTP listeners. Public: the log's tiles and the public part of hands. Operator: metrics and health.
 
 The public one serves only what everybody may see, so it needs no authentication and may be cached: tiles never change.
+A hand is derived again when it is asked for, which is rationed: it must not cost play its latency.
 """
 
+import json
 from collections.abc import Callable, Sequence
+from math import ceil
 from typing import Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -13,24 +16,38 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from rngsvc.calls import PublicHand
-from rngsvc.errors import InvalidField, NotFound, ServiceError
+from rngsvc.errors import InvalidField, NotFound, Overloaded, ServiceError, TryAgain
 from rngsvc.log import Log
 from rngsvc.ports import Store
 from rngsvc.protocol.errors import MalformedError
 from rngsvc.protocol.tiles import WIDTH, Tile, encode_bundle
 from rngsvc.protocol.tlog_proof import TlogProof
+from rngsvc.rationed import Bodies, Ration
 from rngsvc.service import Service
 from rngsvc.wire import seq_number
 
 _FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 _MOST_DIGITS: Final = 20
 _FRESH: Final = {"Cache-Control": "no-cache"}
+_CLOSED: Final = {"Cache-Control": "public, max-age=60"}
+_KEPT_BYTES: Final = 32 << 20
 
 
 def public_app(
-    service: Service, log: Log, store: Store, origin: str, cosigned: Callable[[], str], pages: Sequence[Route]
+    service: Service,
+    log: Log,
+    store: Store,
+    origin: str,
+    cosigned: Callable[[], str],
+    pages: Sequence[Route],
+    hands_asked: Callable[[str], None] = lambda _how: None,
 ) -> Starlette:
-    """Return what strangers may read: `/checkpoint`, `/tile/...` (C2SP tlog-tiles), `/hands/{table}/{seq}`, `pages`."""
+    """Return what strangers may read: `/checkpoint`, `/tile/...` (C2SP tlog-tiles), `/hands/{table}/{seq}`, `pages`.
+
+    ``hands_asked`` is told how each question for a hand is answered: "derived", "kept" or "refused".
+    """
+    ration = Ration()
+    closed_hands = Bodies(_KEPT_BYTES)
 
     async def checkpoint(_request: Request) -> Response:
         if log.head is None:
@@ -63,8 +80,20 @@ def public_app(
             raise InvalidField("table", "32 lower-case hex digits")
         # Its digits are counted first: Python takes time, or refuses, to read very many.
         number = seq_number(int(seq) if seq.isascii() and seq.isdigit() and len(seq) <= _MOST_DIGITS else 0)
-        shown = await service.public_hand(bytes.fromhex(table), number)
-        return JSONResponse(public_receipt(shown, origin, table, number), headers=_FRESH)
+        if kept := closed_hands.get((table, number)):
+            hands_asked("kept")
+            return Response(kept, media_type="application/json", headers=_CLOSED)
+        try:
+            async with ration.turn():
+                shown = await service.public_hand(bytes.fromhex(table), number)
+                body = json.dumps(public_receipt(shown, origin, table, number), separators=(",", ":")).encode()
+        except Overloaded:
+            hands_asked("refused")
+            raise
+        hands_asked("derived")
+        if shown.view.hand.closed:
+            closed_hands.put((table, number), body)
+        return Response(body, media_type="application/json", headers=_CLOSED if shown.view.hand.closed else _FRESH)
 
     app = Starlette(
         routes=[
@@ -132,5 +161,7 @@ def public_receipt(shown: PublicHand, origin: str, table: str, seq: int) -> dict
 
 async def _refuse(_request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError), "registered for these only"
-    status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, InvalidField) else 503
-    return JSONResponse({"reason": error.reason, "message": error.message}, status)
+    statuses = ((NotFound, 404), (InvalidField, 400), (Overloaded, 429))
+    status = next((status for kind, status in statuses if isinstance(error, kind)), 503)
+    headers = {"Retry-After": str(ceil(error.retry_after_s))} if isinstance(error, TryAgain) else {}
+    return JSONResponse({"reason": error.reason, "message": error.message}, status, headers)
