@@ -35,7 +35,6 @@ REPORT: Final = {
         "decision": {"escalation": str},
     },
     "campaigns": [_CAMPAIGN],
-    "asked_for_by": [{"jurisdiction": str, "requirement": str, "clauses": [str], "asks": str}],
     "selftest": dict,
     "ledger": [dict],
     "limits": [str],

@@ -52,7 +52,7 @@ def view(report: dict[str, Any], raw: bytes, *, signed_by: str) -> dict[str, Any
                 "asks": row["asks"],
                 "said": _said(row["requirement"], report["campaigns"][-1]),
             }
-            for row in report["asked_for_by"]
+            for row in report.get("asked_for_by", [])
         ],
         "ledger": [" ".join(f"{key}={value}" for key, value in line.items()) for line in report["ledger"]],
         "limits": report["limits"],
