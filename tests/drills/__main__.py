@@ -26,6 +26,7 @@ DRILLS = (
     "overload",
     "failed-health-test",
     "lost-key",
+    "restored-backup",
 )
 
 
