@@ -234,6 +234,19 @@ def test_a_hand_that_the_log_does_not_have_is_said_to_be_missing(
     page.close()
 
 
+@pytest.mark.parametrize(
+    ("status", "said"), [(429, "busy. Ask again"), (503, "busy. Ask again"), (500, "The server refused: 500")]
+)
+def test_a_server_that_has_no_time_is_said_to_be_busy(
+    browser: Browser, service: RunningService, status: int, said: str
+) -> None:
+    page = browser.new_page()  # its console reports the refusal, and may
+    page.route("**/hands/**", lambda route: route.fulfill(status=status, json={"reason": "OVERLOADED"}))
+    page.goto(f"{service.http}/verify?table={'00' * 16}&seq=1")
+    page.wait_for_selector(f"#busy.failed:has-text('{said}')")
+    page.close()
+
+
 def test_where_the_page_itself_fails_nothing_looks_checked(
     shown: VerifyPage, service: RunningService, hand: Dealt
 ) -> None:

@@ -690,9 +690,12 @@ async function openedDeck(hand) {
 
 // --- Ways in ---
 
+const BUSY = "The room's server is busy. Ask again in a moment.";
 const REFUSALS = {
   400: "No hand is called like that: a table has 32 digits 0-9 and a-f, a hand is a number from 1 on.",
   404: "This room's log has no such hand.",
+  429: BUSY,
+  503: BUSY,
 };
 
 async function lookUp(table, seq) {
