@@ -27,10 +27,12 @@ configurations() {
     for file in deploy/one-box.toml deploy/kubernetes/shard-main/rngsvc.toml; do
         rngsvc config check --config "$file" || return 1
     done
-    python -c 'import sys, pathlib, dealer.config as c; c.load({}, {}, pathlib.Path(sys.argv[1]))' deploy/dealer.toml
+    for file in deploy/dealer.toml deploy/kubernetes/card-room/dealer.toml; do
+        python -c 'import sys, pathlib, dealer.config as c; c.load({}, {}, pathlib.Path(sys.argv[1]))' "$file" || return 1
+    done
 }
 overlays() {
-    for folder in deploy/kubernetes/shard-main deploy/kubernetes/daily-battery; do
+    for folder in deploy/kubernetes/shard-main deploy/kubernetes/daily-battery deploy/kubernetes/card-room; do
         kubectl kustomize "$folder" || return 1
     done
 }

@@ -25,6 +25,7 @@ BIN = Path(sys.executable).parent
 KUBERNETES = DEPLOY / "kubernetes"
 SHARD = KUBERNETES / "shard-main"
 BATTERY = KUBERNETES / "daily-battery"
+CARD_ROOM = KUBERNETES / "card-room"
 UNITS = DEPLOY / "systemd"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 INSTALLED = "/opt/sealed-shoe/bin/"
@@ -126,7 +127,7 @@ def test_the_compose_file_follows_its_specification(right: str, wrong: str, acce
 
 def test_compose_mounts_files_that_are_there_and_its_settings_make_a_configuration() -> None:
     services = COMPOSE["services"]
-    made = {"./tls", "state", "figures"}  # by the operator, by compose
+    made = {"./tls", "state", "tables", "figures"}  # by the operator, by compose
     for service in services.values():
         for volume in service["volumes"]:
             source = volume.split(":")[0]
@@ -138,6 +139,37 @@ def test_compose_mounts_files_that_are_there_and_its_settings_make_a_configurati
     assert int(services["rngsvc"]["stop_grace_period"].removesuffix("s")) > settings.drain_s
     assert str(settings.http_operator) in " ".join(services["rngsvc"]["healthcheck"]["test"])
 
+    room = services["dealer"]
+    dealt = dealer.config.load({}, room["environment"], DEPLOY / "dealer.toml")
+    assert str(dealt.token_key).removeprefix("/run/secrets/") in room["secrets"]
+    assert str(dealt.store).removeprefix("sqlite:/var/lib/dealer/") == "tables.sqlite3"
+    assert int(room["stop_grace_period"].removesuffix("s")) > dealt.drain_s
+    assert dealt.http_operator in " ".join(room["healthcheck"]["test"])
+    # It shares the service's network, so that its port is published there.
+    assert f"{dealt.listen.rpartition(':')[2]}:7444" in services["rngsvc"]["ports"]
+    files = [volume.split(":")[1] for volume in services["prometheus"]["volumes"]]
+    for rules in yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["rule_files"]:
+        assert f"/etc/prometheus/{rules}" in files
+
+
+def test_prometheus_looks_where_service_and_dealer_show_their_figures() -> None:
+    box = {
+        "rngsvc": str(load({}, {}, DEPLOY / "one-box.toml").settings.http_operator),
+        "dealer": dealer.config.load({}, {}, DEPLOY / "dealer.toml").http_operator,
+    }
+    jobs = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
+    assert {job["job_name"]: job["static_configs"][0]["targets"][0] for job in jobs} == box
+    cluster = {
+        "rngsvc": load({}, {}, SHARD / "rngsvc.toml").settings.http_operator.port,
+        "dealer": int(dealer.config.load({}, {}, CARD_ROOM / "dealer.toml").http_operator.rpartition(":")[2]),
+    }
+    jobs = yaml.safe_load((DEPLOY / "prometheus" / "prometheus-kubernetes.yml").read_text())["scrape_configs"]
+    assert {job["job_name"]: job["dns_sd_configs"][0]["port"] for job in jobs} == cluster
+    for job, folder in (("rngsvc", SHARD), ("dealer", CARD_ROOM)):
+        (name,) = next(each for each in jobs if each["job_name"] == job)["dns_sd_configs"][0]["names"]
+        namespace = yaml.safe_load((folder / "namespace.yaml").read_text())["metadata"]["name"]
+        assert name == f"{job}-nodes.{namespace}.svc"
+
 
 # --- Kubernetes ---
 
@@ -148,7 +180,9 @@ def committed(*folders: Path) -> str:
     return "\n---\n".join(file.read_text() for file in files)
 
 
-@pytest.mark.parametrize("folders", [(SHARD, KUBERNETES / "base"), (BATTERY,)], ids=["a log", "the battery"])
+@pytest.mark.parametrize(
+    "folders", [(SHARD, KUBERNETES / "base"), (BATTERY,), (CARD_ROOM,)], ids=["a log", "the battery", "the card room"]
+)
 def test_kustomize_puts_all_objects_into_the_namespace(folders: tuple[Path, ...]) -> None:
     done = ran(tool("kubectl", "the Kubernetes client, for kubectl kustomize"), "kustomize", folders[0])
     assert done.returncode == 0, done.stderr
@@ -165,8 +199,9 @@ def test_kustomize_puts_all_objects_into_the_namespace(folders: tuple[Path, ...]
 
 
 def test_the_logs_configuration_is_mounted_as_it_stands() -> None:
-    made = yaml.safe_load((SHARD / "kustomization.yaml").read_text())["configMapGenerator"]
-    assert made == [{"name": "rngsvc", "files": ["rngsvc.toml"]}]
+    for folder, name in ((SHARD, "rngsvc"), (CARD_ROOM, "dealer")):
+        made = yaml.safe_load((folder / "kustomization.yaml").read_text())["configMapGenerator"]
+        assert made == [{"name": name, "files": [f"{name}.toml"]}]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +217,7 @@ def test_the_logs_configuration_is_mounted_as_it_stands() -> None:
 )
 def test_kubernetes_knows_every_key(right: str, wrong: str, accepted: bool, tmp_path: Path) -> None:
     checker = tool("kubernetes-validate", "pip install kubernetes-validate")
-    text = committed(SHARD, KUBERNETES / "base", BATTERY)
+    text = committed(SHARD, KUBERNETES / "base", BATTERY, CARD_ROOM)
     assert right in text
     file = tmp_path / "rendered.yaml"
     file.write_text(text.replace(right, wrong))
@@ -190,19 +225,23 @@ def test_kubernetes_knows_every_key(right: str, wrong: str, accepted: bool, tmp_
     assert (done.returncode == 0) is accepted, done.stdout + done.stderr
 
 
-def test_what_the_pod_names_is_there() -> None:
+@pytest.mark.parametrize(
+    ("name", "folders"),
+    [("rngsvc", (SHARD, KUBERNETES / "base")), ("dealer", (CARD_ROOM,))],
+    ids=["a log", "the card room"],
+)
+def test_what_the_pod_names_is_there(name: str, folders: tuple[Path, ...]) -> None:
     """Schemas cannot see this: volumes, ports, labels and files that belong together."""
     objects = {
-        (each["kind"], each["metadata"]["name"]): each
-        for each in yaml.safe_load_all(committed(SHARD, KUBERNETES / "base"))
+        (each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(committed(*folders)) if each
     }
-    stateful_set = objects["StatefulSet", "rngsvc"]["spec"]
+    stateful_set = objects["StatefulSet", name]["spec"]
     template = stateful_set["template"]
     pod = template["spec"]
     (container,) = pod["containers"]
 
     volumes = {volume["name"] for volume in pod["volumes"]}
-    volumes |= {claim["metadata"]["name"] for claim in stateful_set["volumeClaimTemplates"]}
+    volumes |= {claim["metadata"]["name"] for claim in stateful_set.get("volumeClaimTemplates", ())}
     for each in (container, *pod["initContainers"]):
         assert {mount["name"] for mount in each["volumeMounts"]} <= volumes
         assert each["securityContext"]["readOnlyRootFilesystem"]
@@ -210,24 +249,56 @@ def test_what_the_pod_names_is_there() -> None:
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert container[probe]["httpGet"]["port"] == "operator"
-    for service in ("rngsvc", "rngsvc-nodes"):
+    for service in (name, f"{name}-nodes"):
         spec = objects["Service", service]["spec"]
         assert {port["targetPort"] for port in spec["ports"]} <= set(ports)
         assert spec["selector"].items() <= template["metadata"]["labels"].items()
-    assert stateful_set["serviceName"] == "rngsvc-nodes"
+    assert stateful_set["serviceName"] == f"{name}-nodes"
     for kind, path in (("PodDisruptionBudget", "selector"), ("NetworkPolicy", "podSelector")):
-        assert objects[kind, "rngsvc"]["spec"][path]["matchLabels"].items() <= template["metadata"]["labels"].items()
+        assert objects[kind, name]["spec"][path]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    for rule in objects["NetworkPolicy", name]["spec"]["ingress"]:
+        assert {each["port"] for each in rule["ports"]} <= set(ports)
     assert pod["enableServiceLinks"] is False
     assert pod["securityContext"]["runAsUser"] == 10001
 
-    settings = load({}, {}, SHARD / "rngsvc.toml").settings
-    assert (settings.listen.port, settings.http_public.port, settings.http_operator.port) == tuple(ports.values())
-    assert pod["terminationGracePeriodSeconds"] > settings.drain_s
-    assert settings.standby
+    configured, drain_s, keys_used, is_standby = configuration_in(folders[0])
+    assert configured == tuple(ports.values())
+    assert pod["terminationGracePeriodSeconds"] > drain_s
+    assert is_standby
     (keys,) = pod["initContainers"]
-    copied = {f"file:/run/rngsvc/{Path(file).name}" for file in keys["command"] if file.startswith("/secret/")}
+    copied = {f"/run/{name}/{Path(file).name}" for file in keys["command"] if file.startswith("/secret/")}
     passwords = next(each["value"] for each in container["env"] if each["name"] == "PGPASSFILE")
-    assert copied == {settings.signing_key, settings.key_encryption_key, f"file:{passwords}"}
+    assert copied == {*keys_used, passwords}
+
+
+def configuration_in(folder: Path) -> tuple[tuple[int, ...], float, set[str], bool]:
+    """Return ports, drain_s, key files, and whether it is a standby's."""
+    if folder == CARD_ROOM:
+        dealt = dealer.config.load({}, {}, folder / "dealer.toml")
+        assert dealt.store.uri, "two dealers share a database"
+        ports = tuple(int(address.rpartition(":")[2]) for address in (dealt.listen, dealt.http_operator))
+        return ports, dealt.drain_s, {str(dealt.token_key)}, dealt.standby
+    settings = load({}, {}, folder / "rngsvc.toml").settings
+    ports = (settings.listen.port, settings.http_public.port, settings.http_operator.port)
+    keys = {key.removeprefix("file:") for key in (settings.signing_key, settings.key_encryption_key)}
+    return ports, settings.drain_s, keys, settings.standby
+
+
+def test_the_dealers_reach_their_log_and_their_database() -> None:
+    settings = dealer.config.load({}, {}, CARD_ROOM / "dealer.toml")
+    log = yaml.safe_load((SHARD / "namespace.yaml").read_text())["metadata"]["name"]
+    assert settings.rngsvc == f"rngsvc.{log}.svc:{load({}, {}, SHARD / 'rngsvc.toml').settings.listen.port}"
+    policy = yaml.safe_load((CARD_ROOM / "network-policy.yaml").read_text())
+    (to_log,) = (
+        rule
+        for rule in policy["spec"]["egress"]
+        if {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": log}}} in rule.get("to", ())
+    )
+    assert to_log["ports"] == [{"port": 7443}]
+    assert {"ports": [{"port": 5432}]} in policy["spec"]["egress"]
+    allowed = yaml.safe_load((KUBERNETES / "base" / "network-policy.yaml").read_text())["spec"]["ingress"][0]
+    label = allowed["from"][0]["namespaceSelector"]["matchLabels"]
+    assert label.items() <= yaml.safe_load((CARD_ROOM / "namespace.yaml").read_text())["metadata"]["labels"].items()
 
 
 def test_the_init_containers_command_makes_key_files_that_the_service_accepts(tmp_path: Path) -> None:
@@ -344,14 +415,21 @@ def test_the_unit_the_sample_configuration_and_the_users_agree() -> None:
 # --- All ---
 
 
-def test_no_file_sets_a_variable_that_the_service_would_refuse() -> None:
-    """Any RNGSVC_ variable that is no setting ends the service with exit code 78."""
-    known = {setting.variable for setting in SETTINGS.values()} | {"RNGSVC_CONFIG"}
+@pytest.mark.parametrize(
+    ("prefix", "known"),
+    [
+        ("RNGSVC", {setting.variable for setting in SETTINGS.values()} | {"RNGSVC_CONFIG"}),
+        ("DEALER", {f"DEALER_{name.upper()}" for name in dealer.config.SETTINGS} | {"DEALER_CONFIG"}),
+    ],
+    ids=["rngsvc", "dealer"],
+)
+def test_no_file_sets_a_variable_that_would_be_refused(prefix: str, known: set[str]) -> None:
+    """Any RNGSVC_ or DEALER_ variable that is no setting ends the process with exit code 78."""
     files: list[Any] = [path for path in DEPLOY.rglob("*") if path.suffix in {".yaml", ".service", ".toml", ""}]
     for file in filter(Path.is_file, files):
         for line in file.read_text().splitlines():
             if not line.lstrip().startswith("#"):
-                assert set(re.findall(r"\bRNGSVC_[A-Z_]+", line)) <= known, f"{file.name}: {line}"
+                assert set(re.findall(rf"\b{prefix}_[A-Z_]+", line)) <= known, f"{file.name}: {line}"
 
 
 CHECK = (DEPLOY / "check.sh").read_text()
