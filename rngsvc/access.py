@@ -19,6 +19,7 @@ METHOD_ROLES: Final[dict[str, frozenset[Role]]] = {
             "ReserveHands",
             "PromiseSeeds",
             "SealShuffle",
+            "ChooseTwin",
             "Reshuffle",
             "OpenCards",
             "CloseHand",
@@ -27,6 +28,7 @@ METHOD_ROLES: Final[dict[str, frozenset[Role]]] = {
             "ListHands",
             "BatchReserveHands",
             "BatchSealShuffle",
+            "BatchChooseTwin",
             "BatchOpenCards",
             "BatchCloseHand",
         )

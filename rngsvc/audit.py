@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 from rngsvc.abort_rate import AbortLimit
 from rngsvc.findings import Finding
-from rngsvc.monitor import Examiner, GivenUp, Monitor, Unclosed
+from rngsvc.monitor import Examiner, GivenUp, Monitor, TwinCount, Unclosed
 from rngsvc.protocol.checkpoint import Checkpoint, verify_checkpoint
 from rngsvc.protocol.entries import OLD_KEY_MS
 from rngsvc.protocol.errors import MalformedError, ProofError
@@ -212,7 +212,7 @@ class Audited:
     ``log_faults`` are about the log as a whole: a tile, the root, a signature, a history that it does not continue;
     ``evidence`` then holds the signed checkpoints that contradict each other. At most `LISTED_FINDINGS` of the
     ``finding_count`` findings are listed. ``counts`` are entries by type, ``outcomes`` hands, checks and verdicts;
-    ``given_up`` the tables that gave up the most hands.
+    ``given_up`` the tables that gave up the most hands; ``twin`` what became of the hands of each twin table.
     """
 
     checkpoint: Checkpoint
@@ -227,6 +227,7 @@ class Audited:
     last_time: int = 0
     unclosed: list[Unclosed] = field(default_factory=list)
     given_up: list[GivenUp] = field(default_factory=list)
+    twin: dict[bytes, TwinCount] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -297,7 +298,7 @@ class Audit:
         audited.add([*monitor.overdue(), *too_many])
         audited.counts, audited.outcomes = dict(monitor.counts), dict(monitor.outcomes)
         audited.tables, audited.last_time = monitor.tables, monitor.last_time
-        audited.unclosed = monitor.unclosed()
+        audited.unclosed, audited.twin = monitor.unclosed(), monitor.twin_tables()
         return audited
 
     def _begun(self, source: LogSource, audited: Audited) -> tuple[Monitor, "_TileCheck"]:

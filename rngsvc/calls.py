@@ -31,6 +31,7 @@ class RegisterTable:
     reveal: str
     ttl_s: int
     auditor: tuple[bytes, bytes] | None = None
+    twin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,11 @@ class ReserveHands:
 
 @dataclass(frozen=True, slots=True)
 class PromiseSeeds:
-    """Step 2: for each hand from ``first`` on, (id, P) ascending by id."""
+    """Step 2: for each hand from ``first`` on, (id, P) ascending by id; with promised choices (id, P, Q)."""
 
     table: bytes
     first: int
-    promises: tuple[tuple[tuple[bytes, bytes], ...], ...]
+    promises: tuple[tuple[tuple[bytes, ...], ...], ...]
 
     @property
     def seq(self) -> int:
@@ -62,7 +63,7 @@ class PromiseSeeds:
 
 
 Contributions = tuple[tuple[bytes, bytes], ...]
-"""(id, seed) pairs, ascending by id."""
+"""(id, seed) pairs, or (id, choice) ones, ascending by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,15 @@ class SealShuffle:
     seq: int
     n: int
     contributions: Contributions = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseTwin:
+    """Twin mode: ``choices`` are (id, choice) pairs, ascending by id."""
+
+    table: bytes
+    seq: int
+    choices: Contributions = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +132,10 @@ class DrawNumbers:
 
 @dataclass(frozen=True, slots=True)
 class Shuffled:
-    """A sealed shuffle: its entry, all leaves, the contributions' leaf hashes, and in mode full all openings."""
+    """A sealed shuffle: its entry, all leaves, the contributions' leaf hashes, and in mode full all openings.
+
+    The entry is the `choose` entry where it was one of two decks; before the choice there are no leaves.
+    """
 
     logged: Logged
     leaves: Sequence[bytes]

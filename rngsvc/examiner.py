@@ -15,11 +15,10 @@ from rngsvc.monitor import Examined
 from rngsvc.protocol.commitment import commit
 from rngsvc.protocol.entries import KeyEntry, parse_entry
 from rngsvc.protocol.errors import MalformedError, ProofError, StreamExhaustedError
-from rngsvc.protocol.escrow import escrow_info, open_seed
 from rngsvc.protocol.receipt import History, Receipt, parse_document
 from rngsvc.protocol.signed_note import NoteKey
 from rngsvc.protocol.verify import verify
-from rngsvc.proven_hand import Placed, ProvenHand, Unproven, rederive
+from rngsvc.proven_hand import ProvenHand, Unproven, opened_seeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class HandExaminer:
         """Open, derive again, and compare with the histories of the hand."""
         assert hand.close is not None, "only closed hands are examined"
         documents = self.documents.pop((hand.table, hand.seq), [])
-        seed, outcome = hand.close.seed, "revealed to all"
+        seed, twin_seed, outcome = hand.close.seed, hand.close.twin_seed, "revealed to all"
         if hand.close.outcome == "lost":
             outcome = "lost, not examined"
         elif hand.close.escrow is not None:
@@ -64,14 +63,14 @@ class HandExaminer:
             else:
                 outcome = "opened"
                 try:
-                    seed = self._opened(hand, hand.close.escrow)
+                    seed, twin_seed = self._opened(hand)
                 except ProofError as error:
                     return Examined("that does not open", [(Check.ESCROW, str(error))])
         orders: list[list[int]] | None = None
         # What was revealed to all, the monitor has derived already.
         if seed is not None and (documents or hand.close.seed is None):
             try:
-                orders = rederive(seed, hand.shuffles, hand.draw)
+                orders = hand.rederived(seed, twin_seed)
             except (Unproven, StreamExhaustedError) as error:
                 return Examined("that does not follow from its seed", [(Check.DERIVATION, str(error))])
         faults = [fault for each in documents for fault in self._compared(hand, orders, each)]
@@ -83,11 +82,12 @@ class HandExaminer:
         left = [each for documents in self.documents.values() for each in documents]
         return [Finding(Check.HISTORY, index, f"{each.name}: {text}", each.table, each.seq) for each in left]
 
-    def _opened(self, hand: ProvenHand, escrow: bytes) -> bytes:
-        seed = open_seed(escrow, self.opening, escrow_info(hand.origin, hand.table, hand.seq, hand.commitment))
-        if commit(hand.table, hand.seq, seed) != hand.commitment:
-            raise ProofError("the escrowed seed is not the committed one")
-        return seed
+    def _opened(self, hand: ProvenHand) -> tuple[bytes, bytes | None]:
+        seeds = opened_seeds(hand, self.opening)
+        for seed, commitment in zip(seeds, (hand.commitment, hand.commitments[-1]), strict=True):
+            if seed is not None and commit(hand.table, hand.seq, seed) != commitment:
+                raise ProofError("the escrowed seed is not the committed one")
+        return seeds
 
     def _compared(
         self, hand: ProvenHand, orders: list[list[int]] | None, document: Document
@@ -99,7 +99,7 @@ class HandExaminer:
             return
         parsed = parse_document(document.text)
         receipt = parsed if isinstance(parsed, Receipt) else parsed.receipt
-        logged = {each.raw for each in _entries_of(hand)}
+        logged = {each.raw for each in (hand.table_entry, *hand.entries)}
         for i, offered in enumerate(receipt.entries):
             raw = offered.entry.encode("ascii")
             if raw not in logged and not isinstance(parse_entry(raw), KeyEntry):
@@ -115,14 +115,6 @@ class HandExaminer:
     def _key_for(self, hand: ProvenHand) -> X25519PrivateKey | None:
         mine = hand.terms.auditor is not None and hand.terms.auditor[0] == self.public_key
         return self.opening if mine else None
-
-
-def _entries_of(hand: ProvenHand) -> Iterator[Placed]:
-    yield from (hand.table_entry, hand.reserve_entry)
-    yield from (each.logged for each in hand.shuffles)
-    yield from (each for each in (hand.promise_entry, hand.draw and hand.draw.logged) if each)
-    if hand.close:
-        yield hand.close.logged
 
 
 def documents_in(name: str, text: str) -> Iterator[Document]:

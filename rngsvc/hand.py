@@ -1,10 +1,12 @@
 """The life of one hand. No I/O and no clock here; a step that is not in the table is an error.
 
 A hand is *reserved* when its commitment is logged, *promised* when its contributors' promises are, *sealed* once its
-first shuffle is, *drawn* if numbers were drawn from it instead, and *closed* for ever by its reveal. Each step is a
-frozen record that carries what the log or the store says of it; `advance` makes the next hand from it. The service
-steps a hand as calls come in, and after a restart folds the stored steps with the same function (`replay`), so that
-both see the same hand.
+first shuffle is, *drawn* if numbers were drawn from it instead, and *closed* for ever by its reveal. At a twin table
+sealing two decks leaves it *unchosen*, and the choice between them makes it a sealed hand like any other.
+
+Each step is a frozen record that carries what the log or the store says of it; `advance` makes the next hand from it.
+The service steps a hand as calls come in, and after a restart folds the stored steps with the same function (`replay`),
+so that both see the same hand.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,6 +19,7 @@ class State(StrEnum):
 
     RESERVED = "reserved"
     PROMISED = "promised"
+    UNCHOSEN = "unchosen"
     SEALED = "sealed"
     DRAWN = "drawn"
     CLOSED = "closed"
@@ -29,6 +32,8 @@ class Event(StrEnum):
 
     PROMISE = "promise"
     SEAL = "seal"
+    SEAL_TWIN = "seal_twin"
+    CHOOSE = "choose"
     RESHUFFLE = "reshuffle"
     OPEN = "open"
     DRAW = "draw"
@@ -40,11 +45,15 @@ class Event(StrEnum):
 TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
     (State.RESERVED, Event.PROMISE): State.PROMISED,
     (State.RESERVED, Event.SEAL): State.SEALED,
+    (State.RESERVED, Event.SEAL_TWIN): State.UNCHOSEN,
     (State.RESERVED, Event.DRAW): State.DRAWN,
     (State.RESERVED, Event.CLOSE): State.CLOSED,
     (State.PROMISED, Event.SEAL): State.SEALED,
+    (State.PROMISED, Event.SEAL_TWIN): State.UNCHOSEN,
     (State.PROMISED, Event.DRAW): State.DRAWN,
     (State.PROMISED, Event.CLOSE): State.CLOSED,
+    (State.UNCHOSEN, Event.CHOOSE): State.SEALED,
+    (State.UNCHOSEN, Event.CLOSE): State.CLOSED,
     (State.SEALED, Event.RESHUFFLE): State.SEALED,
     (State.SEALED, Event.OPEN): State.SEALED,
     (State.SEALED, Event.CLOSE): State.CLOSED,
@@ -67,28 +76,32 @@ Location = tuple[int, int]
 
 
 class Reserved(NamedTuple):
-    """Step 1: the commitment is logged at ``position``; ``leaf`` is that entry's leaf hash, ``secret`` the sealed s."""
+    """Step 1: the commitment is logged at ``position``; ``leaf`` is that entry's leaf hash, ``secret`` the sealed s.
+
+    At a twin table ``twin`` is the commitment of deck 1, and ``secret`` holds both seeds.
+    """
 
     position: int
     time: int
     leaf: bytes
     commitment: bytes
     secret: bytes
+    twin: bytes = b""
 
 
 class Promised(NamedTuple):
-    """Step 2: the promises, (id, P) ascending by id, are logged at ``position``."""
+    """Step 2: the promises, (id, P) or at a twin table (id, P, Q) ascending by id, are logged at ``position``."""
 
     position: int
     leaf: bytes
-    promises: tuple[tuple[bytes, bytes], ...]
+    promises: tuple[tuple[bytes, ...], ...]
 
 
 class Sealed(NamedTuple):
     """Steps 4, 5 and 7: shuffle ``k`` of ``n`` items is logged at ``position``.
 
     ``inputs`` are the locations it shuffled (none for k = 0), ``contributions`` CR for k = 0, ``secret`` the sealed
-    contributed seeds.
+    contributed seeds. ``twin`` are context and root of deck 1, for k = 0 at a twin table.
     """
 
     position: int
@@ -100,6 +113,15 @@ class Sealed(NamedTuple):
     inputs: tuple[Location, ...] = ()
     contributions: bytes = b""
     secret: bytes = b""
+    twin: tuple[bytes, bytes] | None = None
+
+
+class Chosen(NamedTuple):
+    """Twin mode: that ``deck`` (0 or 1) is played is logged at ``position``."""
+
+    position: int
+    time: int
+    deck: int
 
 
 class Opened(NamedTuple):
@@ -126,7 +148,7 @@ class Closed(NamedTuple):
     time: int
 
 
-Step = Promised | Sealed | Opened | Drawn | Closed
+Step = Promised | Sealed | Chosen | Opened | Drawn | Closed
 
 
 class Hand(NamedTuple):
@@ -142,6 +164,12 @@ class Hand(NamedTuple):
     closed: Closed | None = None
     opened: frozenset[Location] = frozenset()
     named: frozenset[Location] = frozenset()
+    chosen: Chosen | None = None
+
+    @property
+    def commitment(self) -> bytes:
+        """Step 1's C, of the deck that is played."""
+        return self.reserved.twin if self.chosen and self.chosen.deck else self.reserved.commitment
 
     @property
     def pre(self) -> bytes:
@@ -149,8 +177,8 @@ class Hand(NamedTuple):
         return self.promised.leaf if self.promised else self.reserved.leaf
 
     @property
-    def promises(self) -> tuple[tuple[bytes, bytes], ...]:
-        """(id, P) of each contributor, ascending by id."""
+    def promises(self) -> tuple[tuple[bytes, ...], ...]:
+        """(id, P) or (id, P, Q) of each contributor, ascending by id."""
         return self.promised.promises if self.promised else ()
 
     @property
@@ -159,6 +187,12 @@ class Hand(NamedTuple):
         if self.drawn:
             return self.drawn.secret
         return self.shuffles[0].secret if self.shuffles else b""
+
+    @property
+    def shown_shuffles(self) -> int:
+        """How many of its shuffles have leaves to be shown: none while, or if, nobody chose between two decks."""
+        undecided = self.shuffles and self.shuffles[0].twin and not self.chosen
+        return 0 if undecided else len(self.shuffles)
 
     @property
     def started_ms(self) -> int:
@@ -170,12 +204,14 @@ class Hand(NamedTuple):
     @property
     def steps(self) -> int:
         """How many steps it has gone, the reservation included: the number of its next one."""
-        return 1 + len(self.shuffles) + len(self.openings) + sum(map(bool, (self.promised, self.drawn, self.closed)))
+        once = sum(map(bool, (self.promised, self.chosen, self.drawn, self.closed)))
+        return 1 + len(self.shuffles) + len(self.openings) + once
 
     @property
     def positions(self) -> list[int]:
         """Log positions of its entries, ascending."""
-        steps = (self.reserved, self.promised, *self.shuffles, self.drawn, self.closed)
+        first, later = self.shuffles[:1], self.shuffles[1:]
+        steps = (self.reserved, self.promised, *first, self.chosen, *later, self.drawn, self.closed)
         return [step.position for step in steps if step]
 
 
@@ -190,7 +226,11 @@ def event_of(step: Step) -> Event:
         case Promised():
             return Event.PROMISE
         case Sealed():
-            return Event.SEAL if step.k == 0 else Event.RESHUFFLE
+            if step.k:
+                return Event.RESHUFFLE
+            return Event.SEAL_TWIN if step.twin else Event.SEAL
+        case Chosen():
+            return Event.CHOOSE
         case Opened():
             return Event.OPEN
         case Drawn():
@@ -234,7 +274,14 @@ def advance(hand: Hand, step: Step) -> Hand:
                 hand.closed,
                 hand.opened,
                 named,
+                hand.chosen,
             )
+        case Chosen():
+            (sealed,) = hand.shuffles
+            assert sealed.twin, "only a hand with two decks is chosen in"
+            # From here on the deck that is played is the hand's first shuffle, as if there had been no other.
+            context, root = sealed.twin if step.deck else (sealed.context, sealed.root)
+            return hand._replace(state=state, shuffles=(sealed._replace(context=context, root=root),), chosen=step)
         case Opened():
             new = frozenset((step.k, place) for place in step.places)
             assert not new & hand.opened, "a place is recorded once, when it is first opened"

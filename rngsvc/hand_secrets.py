@@ -12,10 +12,11 @@ from rngsvc.calls import Contributions
 from rngsvc.errors import Reason, Refused
 from rngsvc.hand import Hand, State
 from rngsvc.protocol.card_seal import cards_root, salts, seal
-from rngsvc.protocol.commitment import commit, contribution_leaf, promise
+from rngsvc.protocol.commitment import SEED_BYTES, commit, contribution_leaf, promise
 from rngsvc.protocol.derivation import permute
 from rngsvc.protocol.errors import StreamExhaustedError
 from rngsvc.protocol.merkle import EMPTY_ROOT, root_of
+from rngsvc.protocol.twin import promise_choice
 from rngsvc.shuffles import Dealt, DealtCache
 from rngsvc.vault import SecretLost, Vault, day_of
 
@@ -51,7 +52,7 @@ class HandSecrets:
             return NOTHING_GIVEN
         given = dict(contributions)
         seeds = []
-        for contributor, promised in hand.promises:
+        for contributor, promised, *_ in hand.promises:
             seed = given.pop(contributor, None)
             if seed is not None and promise(self.origin, table, hand.seq, contributor, seed) != promised:
                 raise Refused(
@@ -64,10 +65,25 @@ class HandSecrets:
         absent = tuple(i for i, seed in enumerate(seeds) if seed is None)
         return Given(tuple(seed or b"" for seed in seeds), leaves, root_of(leaves), absent)
 
-    def seal_new(self, table: bytes, seq: int, day: int, seed: bytes) -> tuple[bytes, bytes]:
-        """Return the commitment to the new ``seed`` of hand ``seq``, and the seed as it is stored."""
-        commitment = commit(table, seq, seed)
-        return commitment, self.vault.seal(table, day, seed, self.context(table, seq, commitment))
+    def chosen(self, table: bytes, hand: Hand, choices: Contributions) -> tuple[bytes | None, ...]:
+        """Twin mode. Match given choices with the hand's promises, like `given`; None for one that was not given."""
+        given = dict(choices)
+        chosen = []
+        for contributor, _, promised in hand.promises:
+            choice = given.pop(contributor, None)
+            if choice is not None and promise_choice(self.origin, table, hand.seq, contributor, choice) != promised:
+                raise Refused(
+                    Reason.CHOICE_MISMATCH, f"choices: the choice of {contributor.hex()} is not the promised one"
+                )
+            chosen.append(choice)
+        if given:
+            raise Refused(Reason.CHOICE_MISMATCH, f"choices: {min(given).hex()} has promised nothing for this hand")
+        return tuple(chosen)
+
+    def seal_new(self, table: bytes, seq: int, day: int, *seeds: bytes) -> tuple[tuple[bytes, ...], bytes]:
+        """Return the commitment to each new seed of hand ``seq`` (a twin table's has two), and how they are stored."""
+        commitments = tuple([commit(table, seq, seed) for seed in seeds])
+        return commitments, self.vault.seal(table, day, b"".join(seeds), self.context(table, seq, commitments[0]))
 
     def context(self, table: bytes, seq: int, commitment: bytes) -> bytes:
         """Return what a hand's secrets are bound to where they are stored."""
@@ -81,10 +97,22 @@ class HandSecrets:
             raise Refused(Reason.SEED_LOST, f"seq: the hand's secrets cannot be read: {lost}") from None
 
     def seed(self, table: bytes, hand: Hand) -> bytes:
-        """Return s."""
-        seed = self._unseal(table, hand, hand.reserved.secret)
+        """Return s, of the deck that is played."""
+        if hand.reserved.twin:
+            return self.seeds(table, hand)[hand.chosen.deck if hand.chosen else 0]
+        return self._committed(table, hand, self._unseal(table, hand, hand.reserved.secret), hand.reserved.commitment)
+
+    def seeds(self, table: bytes, hand: Hand) -> tuple[bytes, bytes]:
+        """Return s and s' of a twin table's hand."""
+        both = self._unseal(table, hand, hand.reserved.secret)
+        return (
+            self._committed(table, hand, both[:SEED_BYTES], hand.reserved.commitment),
+            self._committed(table, hand, both[SEED_BYTES:], hand.reserved.twin),
+        )
+
+    def _committed(self, table: bytes, hand: Hand, seed: bytes, commitment: bytes) -> bytes:
         # The commitment is public: if these differ, nothing derived from the seed may ever be shown.
-        assert commit(table, hand.seq, seed) == hand.reserved.commitment, "a stored seed is the committed one"
+        assert commit(table, hand.seq, seed) == commitment, "a stored seed is the committed one"
         return seed
 
     def seal_contributed(self, table: bytes, hand: Hand, seeds: Sequence[bytes]) -> bytes:
@@ -119,8 +147,11 @@ class HandSecrets:
     # --- Shuffles ---
 
     def deal(self, table: bytes, hand: Hand, k: int, context: bytes, items: Sequence[int]) -> Dealt:
-        """Steps 4 and 5."""
-        seed = self.seed(table, hand)
+        """Steps 4 and 5, for the deck that is played."""
+        return self.deal_from(self.seed(table, hand), k, context, items)
+
+    def deal_from(self, seed: bytes, k: int, context: bytes, items: Sequence[int]) -> Dealt:
+        """Steps 4 and 5, for either deck of a twin table's hand."""
         try:
             order, used = permute(seed, context, k, items)
         except StreamExhaustedError as error:

@@ -6,7 +6,7 @@ beside the log. What needs secrets (that an escrowed seed gives its deck) is lef
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Final, Protocol
 
 from rngsvc.abort_rate import AbortLimit
@@ -14,6 +14,7 @@ from rngsvc.findings import Check, Finding
 from rngsvc.frontier import Frontier
 from rngsvc.protocol.entries import (
     AuditEntry,
+    ChooseEntry,
     CloseEntry,
     DrawEntry,
     Entry,
@@ -31,12 +32,14 @@ from rngsvc.protocol.merkle import leaf_hash, root_of
 from rngsvc.protocol.signed_note import NoteKey
 from rngsvc.protocol.tiles import HASH_BYTES
 from rngsvc.proven_hand import (
+    ChoiceMismatch,
     ContextMismatch,
     ContributionMismatch,
     Placed,
     ProvenHand,
     RevealMismatch,
     StepMismatch,
+    TwinMismatch,
     Unproven,
     entry_of,
 )
@@ -50,6 +53,8 @@ _CHECK_OF: Final[dict[type[Exception], Check]] = {
     StepMismatch: Check.STEP,
     ContextMismatch: Check.CONTEXT,
     ContributionMismatch: Check.CONTEXT,
+    ChoiceMismatch: Check.CHOICE,
+    TwinMismatch: Check.TWIN,
     RevealMismatch: Check.REVEAL,
     StreamExhaustedError: Check.REVEAL,
 }
@@ -76,6 +81,31 @@ class GivenUp:
     closed: int
     given_up: int
     p_value: float | None
+
+
+@dataclass(slots=True)
+class TwinCount:
+    """What became of a twin table's sealed hands, once they are closed; those with a finding are told as that.
+
+    ``decided`` ones had a choice between their decks, ``by_nobody`` of them without any contributor's; ``unchosen``
+    ones ended without. ``choices`` were promised in the decided ones, ``missing`` of them not given.
+    """
+
+    decided: int = 0
+    by_nobody: int = 0
+    unchosen: int = 0
+    choices: int = 0
+    missing: int = 0
+
+    def add(self, hand: ProvenHand) -> None:
+        """Count a hand that is closed now."""
+        if hand.choice:
+            self.decided += 1
+            self.by_nobody += not hand.choice.given
+            self.choices += len(hand.choice.choices)
+            self.missing += len(hand.choice.choices) - hand.choice.given
+        elif hand.seal_entry:
+            self.unchosen += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +137,17 @@ class _Table:
     given_up: int = 0
     hands: dict[int, ProvenHand] = field(default_factory=dict)
     spoilt: set[int] = field(default_factory=set)
+    twin: TwinCount = field(default_factory=TwinCount)
 
     def expires_ms(self) -> int:
         """Step 8: when the lowest unclosed hand expires."""
         hand = self.hands[self.last_closed + 1]
-        started = hand.draw.logged if hand.draw else hand.shuffles[0].logged if hand.shuffles else hand.reserve_entry
+        started = hand.start_entry or hand.reserve_entry
         return max(hand.reserve_entry.entry.time, self.last_closed_ms, started.entry.time) + 1000 * self.terms.ttl
 
     def saved(self) -> SavedTable:
         """Return the table as it is saved."""
-        kept = [entry for hand in self.hands.values() for entry in _entries_of(hand)]
+        kept = [entry for hand in self.hands.values() for entry in hand.entries]
         return SavedTable(
             table=_saved(self.placed),
             prev=self.prev,
@@ -127,6 +158,7 @@ class _Table:
             given_up=self.given_up,
             unclosed=in_log_order(map(_saved, kept)),
             spoilt=tuple(sorted(self.spoilt)),
+            twin=astuple(self.twin) if self.terms.twin else None,
         )
 
     @classmethod
@@ -136,6 +168,7 @@ class _Table:
         terms = entry_of(placed, TableEntry)
         table = cls(placed, terms, saved.prev, saved.last_reserved, saved.last_closed, saved.last_closed_ms)
         table.at_stake, table.given_up, table.spoilt = saved.at_stake, saved.given_up, set(saved.spoilt)
+        table.twin = TwinCount(*saved.twin or ())
         for each in map(_restored, saved.unclosed):
             if isinstance(each.entry, ReserveEntry):
                 for seq in _seqs_of(each.entry):
@@ -282,7 +315,7 @@ class Monitor:
                 return findings + self._reserved(table, placed, entry)
             case PromiseEntry():
                 return findings + [each for seq in _seqs_of(entry) for each in self._step(table, placed, seq)]
-            case SealEntry() | DrawEntry():
+            case SealEntry() | ChooseEntry() | DrawEntry():
                 findings += self._in_turn(table, placed, entry.seq) + self._in_time(table, placed, entry.seq)
                 return findings + self._step(table, placed, entry.seq)
             case CloseEntry():
@@ -293,12 +326,16 @@ class Monitor:
         if entry.first != table.last_reserved + 1:
             text = f"reserved from {entry.first} where {table.last_reserved + 1} is next"
             findings.append(Finding(Check.SEQUENCE, placed.index, text, entry.table, entry.first))
-        unclosed = [hand.commitment for hand in table.hands.values()]
-        if len({*unclosed, *entry.commitments}) < len(unclosed) + len(entry.commitments):
+        unclosed = [commitment for hand in table.hands.values() for commitment in hand.commitments]
+        new = [commitment for seq in _seqs_of(entry) for commitment in entry.commitments_of(seq)]
+        if len({*unclosed, *new}) < len(unclosed) + len(new):
             findings.append(Finding(Check.SEQUENCE, placed.index, "one commitment for two hands", entry.table))
         for seq in _seqs_of(entry):
             if seq > table.last_reserved:
-                table.hands[seq] = ProvenHand(self.origin, table.placed, placed, seq)
+                try:
+                    table.hands[seq] = ProvenHand(self.origin, table.placed, placed, seq)
+                except Unproven as error:
+                    findings.append(Finding(Check.MEMBERS, placed.index, str(error), entry.table, seq))
                 table.last_reserved = seq
         return findings
 
@@ -344,9 +381,11 @@ class Monitor:
         hand = table.hands.pop(seq, None)
         if hand:
             self.outcomes[f"hand {entry.outcome}"] += 1
-            if hand.promise_entry or hand.shuffles or hand.draw:
+            if hand.promise_entry or hand.start_entry:
                 table.at_stake += 1
                 table.given_up += entry.outcome != "complete"
+            if seq not in table.spoilt:
+                table.twin.add(hand)
         if hand and hand.close and self._examiner:
             examined = self._examiner.examine(hand)
             self.outcomes[f"hand {examined.outcome}"] += 1
@@ -359,6 +398,10 @@ class Monitor:
         return findings
 
     # --- At the end ---
+
+    def twin_tables(self) -> dict[bytes, TwinCount]:
+        """Return what became of the sealed hands of each twin table."""
+        return {table: watched.twin for table, watched in self._tables.items() if watched.terms.twin}
 
     def unclosed(self) -> list[Unclosed]:
         """Return the lowest unclosed hand of every table that has one: no other can be overdue."""
@@ -418,16 +461,6 @@ def peaks_of(size: int, edge: Sequence[bytes]) -> list[bytes]:
     return peaks
 
 
-def _entries_of(hand: ProvenHand) -> list[Placed]:
-    """Return what was taken in of an unclosed hand."""
-    return [
-        hand.reserve_entry,
-        *([hand.promise_entry] if hand.promise_entry else ()),
-        *(each.logged for each in hand.shuffles),
-        *([hand.draw.logged] if hand.draw else ()),
-    ]
-
-
 def _seqs_of(entry: Entry) -> range:
     """Return which hands of its table an entry is about."""
     match entry:
@@ -435,7 +468,7 @@ def _seqs_of(entry: Entry) -> range:
             return range(entry.first, entry.first + len(entry.commitments))
         case PromiseEntry():
             return range(entry.first, entry.first + len(entry.promises))
-        case SealEntry() | DrawEntry() | CloseEntry():
+        case SealEntry() | ChooseEntry() | DrawEntry() | CloseEntry():
             return range(entry.seq, entry.seq + 1)
         case _:
             return range(0)

@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
 from rngsvc.hand import Event, IllegalStep, State, next_state
 from rngsvc.protocol.card_seal import SALT_BYTES, card_leaf, cards_root, salts, seal
 from rngsvc.protocol.commitment import commit, contribution_leaf, hand_context, promise, reshuffle_context
 from rngsvc.protocol.derivation import draw_numbers, permute
 from rngsvc.protocol.entries import (
+    ChooseEntry,
     CloseEntry,
     DrawEntry,
     Entry,
@@ -22,13 +25,15 @@ from rngsvc.protocol.entries import (
     SealEntry,
     TableEntry,
 )
-from rngsvc.protocol.errors import ProofError
+from rngsvc.protocol.errors import ProofError, StreamExhaustedError
+from rngsvc.protocol.escrow import escrow_info, open_seed
 from rngsvc.protocol.merkle import root_of
+from rngsvc.protocol.twin import choice_digest, played_deck, promise_choice
 
 E = TypeVar("E", bound=Entry)
 
 Contributions = Mapping[bytes, bytes]
-"""Contributor id -> his seed (or, for promises, his promise)."""
+"""Contributor id -> his seed, or his choice between two decks."""
 
 
 class Unproven(ProofError):
@@ -65,6 +70,14 @@ class OpeningMismatch(Unproven):
 
 class RevealMismatch(Unproven):
     """What a close reveals does not give the commitment, the promises, or the shuffles that were sealed."""
+
+
+class ChoiceMismatch(Unproven):
+    """A choice between two decks is not the promised or the given one, or another deck follows from the choices."""
+
+
+class TwinMismatch(Unproven):
+    """The deck that was not played does not follow from the seed that was shown for it."""
 
 
 def _shown(value: object) -> str:
@@ -109,6 +122,25 @@ class Shuffle:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """At a twin table: ``deck`` (0 or 1) is played, by ``choices`` in the order of the promises (b"" if not given).
+
+    ``order`` are the items by place of the other deck, which anybody can derive from its ``seed``.
+    """
+
+    deck: int
+    choices: tuple[bytes, ...]
+    seed: bytes
+    order: tuple[int, ...]
+    logged: Placed
+
+    @property
+    def given(self) -> int:
+        """How many contributors gave a choice. Without any the hand proves nothing to the public."""
+        return sum(map(bool, self.choices))
+
+
+@dataclass(frozen=True, slots=True)
 class Draw:
     """Numbers 0..modulus-1 that were drawn for ``purpose``."""
 
@@ -120,7 +152,10 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """How a hand ended. ``seed`` (public reveal) or ``escrow`` is its reveal, neither when it is lost."""
+    """How a hand ended. ``seed`` (public reveal) or ``escrow`` is its reveal, neither when it is lost.
+
+    A twin table's hand that ended without a choice reveals deck 1 too, as ``twin_seed`` or ``twin_escrow``.
+    """
 
     outcome: str
     reason: str | None
@@ -128,6 +163,8 @@ class Close:
     seed: bytes | None
     escrow: bytes | None
     logged: Placed
+    twin_seed: bytes | None = None
+    twin_escrow: bytes | None = None
 
 
 def entry_of(logged: Placed, kind: type[E], /, **members: object) -> E:
@@ -155,15 +192,55 @@ class ProvenHand:
         reserve = entry_of(reserve_entry, ReserveEntry, table=self.table)
         if not 0 <= seq - reserve.first < len(reserve.commitments):
             raise EntryMismatch("first", seq, reserve.first)
-        self.commitment = reserve.commitments[seq - reserve.first]
+        self._check_twin("twin_commitments", has=reserve.twin_commitments is not None)
+        self.commitments = reserve.commitments_of(seq)
         self.promise_entry: Placed | None = None
-        self.promises: tuple[tuple[bytes, bytes], ...] = ()
+        self.promises: tuple[tuple[bytes, ...], ...] = ()
         self.contribution_leaves: tuple[bytes, ...] | None = None
+        self.seal_entry: Placed | None = None
+        self.choice: Choice | None = None
         self.shuffles: list[Shuffle] = []
         self.draw: Draw | None = None
         self.openings: dict[Location, Opening] = {}
         self.opened_before: frozenset[Location] = frozenset()
         self.close: Close | None = None
+
+    @property
+    def twin(self) -> bool:
+        """Whether it is a hand of a twin table."""
+        return self.terms.twin is not None
+
+    @property
+    def deck(self) -> int:
+        """The number of the deck that is played; 0 before the choice and at ordinary tables."""
+        return self.choice.deck if self.choice else 0
+
+    @property
+    def commitment(self) -> bytes:
+        """C, of the deck that is played."""
+        return self.commitments[self.deck]
+
+    @property
+    def start_entry(self) -> Placed | None:
+        """The entry that fixed the contributions: of the first seal, or the draw; None before either."""
+        return self.draw.logged if self.draw else self.seal_entry
+
+    @property
+    def entries(self) -> list[Placed]:
+        """What was taken in of the hand, from its reserve entry on, in log order."""
+        placed = (
+            self.reserve_entry,
+            self.promise_entry,
+            self.start_entry,
+            self.choice and self.choice.logged,
+            *(each.logged for each in self.shuffles[1:]),
+            self.close and self.close.logged,
+        )
+        return [each for each in placed if each]
+
+    def _check_twin(self, member: str, *, has: bool) -> None:
+        if has != self.twin:
+            raise EntryMismatch(member, "there at twin tables, and only there", "there" if has else "not there")
 
     def taken(self, logged: Placed) -> None:
         """Take in the hand's next entry as the log gives it, without the answer that it once came with.
@@ -177,10 +254,14 @@ class ProvenHand:
         match logged.entry:
             case PromiseEntry():
                 self.promised(logged)
+            case SealEntry(k=0) if self.twin:
+                self.sealed_twin(logged)
             case SealEntry(k=0):
                 self.sealed(logged)
             case SealEntry():
                 self.reshuffled(logged, len(self.shuffles))
+            case ChooseEntry():
+                self.chosen(logged)
             case DrawEntry():
                 self.drawn(logged)
             case CloseEntry():
@@ -197,18 +278,22 @@ class ProvenHand:
             return "drawn"
         if self.shuffles:
             return "sealed"
+        if self.seal_entry:
+            return "unchosen"
         return "promised" if self.promise_entry else "reserved"
 
     # --- Step 2 ---
 
-    def promised(self, logged: Placed, asked: Mapping[bytes, bytes] | None = None) -> None:
-        """Take in the hand's promise entry; ``asked`` are the promises that were handed in."""
+    def promised(self, logged: Placed, asked: Sequence[tuple[bytes, ...]] | None = None) -> None:
+        """Take in the hand's promise entry; ``asked`` are the (id, P) or (id, P, Q) that were handed in."""
         entry = entry_of(logged, PromiseEntry, table=self.table)
         if not 0 <= self.seq - entry.first < len(entry.promises):
             raise EntryMismatch("first", self.seq, entry.first)
         promises = entry.promises[self.seq - entry.first]
-        if asked is not None and promises != tuple(sorted(asked.items())):
-            raise EntryMismatch("promises", sorted(asked.items()), promises)
+        if promises:
+            self._check_twin("promises' choices", has=bool(entry.twin))
+        if asked is not None and promises != tuple(sorted(asked)):
+            raise EntryMismatch("promises", sorted(asked), promises)
         self.promise_entry = logged
         self.promises = promises
 
@@ -228,12 +313,78 @@ class ProvenHand:
         leaves: Sequence[bytes] | None = None,
     ) -> Shuffle:
         """Take in the first shuffle: its entry, and what this caller asked for and was answered, where he knows."""
-        entry = entry_of(logged, SealEntry, table=self.table, seq=self.seq, k=0, **({} if n is None else {"n": n}))
-        self._check_context(entry, given)
+        entry = self._first_sealed(logged, n, given, contribution_leaves)
         self._check_leaves(entry, leaves)
+        self.seal_entry = logged
+        return self._take_shuffle(logged, entry, leaves)
+
+    def sealed_twin(
+        self,
+        logged: Placed,
+        n: int | None = None,
+        given: Contributions | None = None,
+        contribution_leaves: Sequence[bytes] | None = None,
+    ) -> None:
+        """Take in the seal of a twin table's two decks, like `sealed`. Which is the hand's shuffle, `chosen` tells."""
+        self._first_sealed(logged, n, given, contribution_leaves)
+        self.seal_entry = logged
+
+    def _first_sealed(
+        self,
+        logged: Placed,
+        n: int | None,
+        given: Contributions | None,
+        contribution_leaves: Sequence[bytes] | None,
+    ) -> SealEntry:
+        entry = entry_of(logged, SealEntry, table=self.table, seq=self.seq, k=0, **({} if n is None else {"n": n}))
+        self._check_twin("twin_hc", has=entry.twin_hc is not None)
+        for deck, commitment in enumerate(self.commitments):
+            self._check_context(entry.deck(deck), commitment, given)
         if contribution_leaves is not None:
             self.contributed(entry, contribution_leaves)
-        return self._take_shuffle(logged, entry, leaves)
+        if self.seal_entry and self.seal_entry.leaf != logged.leaf:
+            raise EntryMismatch("entry", "the same as the first time", "another")
+        return entry
+
+    def chosen(
+        self, logged: Placed, given: Contributions | None = None, leaves: Sequence[bytes] | None = None
+    ) -> Shuffle:
+        """Take in the choice between two decks, and derive the one that is not played from the seed that is shown.
+
+        ``given`` are the choices that were handed in. The deck that is played is the hand's first shuffle from then on.
+        """
+        entry = entry_of(logged, ChooseEntry, table=self.table, seq=self.seq)
+        if self.seal_entry is None:
+            raise StepMismatch("there is a choice, but no seal of two decks")
+        sealed = entry_of(self.seal_entry, SealEntry)
+        self._check_choices(entry, sealed, given)
+        other = 1 - entry.deck
+        if commit(self.table, self.seq, entry.seed) != self.commitments[other]:
+            raise TwinMismatch(f"the seed that is shown is not the committed one of deck {other}")
+        shown = _shuffle_of(self.seal_entry, sealed.deck(other), None)
+        try:
+            (order,) = rederive(entry.seed, [shown], None)
+        except (RevealMismatch, StreamExhaustedError) as error:
+            raise TwinMismatch(f"deck {other}: {error}") from error
+        played = sealed.deck(entry.deck)
+        self._check_leaves(played, leaves)
+        if self.choice and self.choice.logged.leaf != logged.leaf:
+            raise EntryMismatch("entry", "the same as the first time", "another")
+        self.choice = Choice(entry.deck, entry.choices, entry.seed, tuple(order), logged)
+        return self._take_shuffle(self.seal_entry, played, leaves)
+
+    def _check_choices(self, entry: ChooseEntry, sealed: SealEntry, given: Contributions | None) -> None:
+        if len(entry.choices) != len(self.promises):
+            raise ChoiceMismatch(f"{len(entry.choices)} choices where {len(self.promises)} were promised")
+        for (contributor, _, promised), choice in zip(self.promises, entry.choices, strict=True):
+            if choice and promise_choice(self.origin, self.table, self.seq, contributor, choice) != promised:
+                raise ChoiceMismatch(f"the choice of contributor {contributor!r} is not the promised one")
+            if given is not None and choice != given.get(contributor, b""):
+                raise ChoiceMismatch(f"the choice of contributor {contributor!r} is not the one that was handed in")
+        zero, one = sealed.deck(0), sealed.deck(1)
+        digest = choice_digest((zero.hc, one.hc), (zero.root, one.root), [choice or None for choice in entry.choices])
+        if played_deck(digest) != entry.deck:
+            raise ChoiceMismatch(f"the choices make deck {1 - entry.deck} the one that is played, not {entry.deck}")
 
     def reshuffled(
         self,
@@ -273,17 +424,19 @@ class ProvenHand:
     ) -> Draw:
         """Take in drawn numbers; ``asked`` is purpose, modulus and count."""
         entry = entry_of(logged, DrawEntry, table=self.table, seq=self.seq)
+        if self.twin:
+            raise StepMismatch("numbers were drawn at a twin table")
         found = (entry.purpose, entry.m, len(entry.values))
         for name, due, is_ in zip(("purpose", "m", "number of values"), asked or found, found, strict=True):
             if due != is_:
                 raise EntryMismatch(name, due, is_)
-        self._check_context(entry, given)
+        self._check_context(entry, self.commitment, given)
         if contribution_leaves is not None:
             self.contributed(entry, contribution_leaves)
         self.draw = Draw(entry.purpose, entry.m, entry.values, logged)
         return self.draw
 
-    def _check_context(self, entry: SealEntry | DrawEntry, given: Contributions | None) -> None:
+    def _check_context(self, entry: SealEntry | DrawEntry, commitment: bytes, given: Contributions | None) -> None:
         """Check what went into HC_0: the promises that were logged, the contributions that were given."""
         if entry.pre != self.pre:
             raise EntryMismatch("pre", self.pre.hex(), entry.pre.hex() if entry.pre else None)
@@ -292,19 +445,19 @@ class ProvenHand:
         if entry.absent and entry.absent[-1] >= len(self.promises):
             raise EntryMismatch("absent", f"numbers below {len(self.promises)}", entry.absent)
         if given is not None:
-            absent = tuple(i for i, (contributor, _) in enumerate(self.promises) if contributor not in given)
+            absent = tuple(i for i, promised in enumerate(self.promises) if promised[0] not in given)
             if entry.absent != absent:
                 raise EntryMismatch("absent", absent, entry.absent)
             if root_of(self._contribution_leaves_of(given)) != entry.cr:
                 raise ContributionMismatch("the contributions' root (cr) is not that of the seeds that were given")
-        context = hand_context(self.origin, self.table, self.seq, self.commitment, entry.cr, self.pre)
+        context = hand_context(self.origin, self.table, self.seq, commitment, entry.cr, self.pre)
         if context != entry.hc:
             raise ContextMismatch("hc does not follow from the commitment, cr and pre")
 
     def _contribution_leaves_of(self, given: Contributions) -> tuple[bytes, ...]:
         return tuple(
             contribution_leaf(i, contributor, given.get(contributor))
-            for i, (contributor, _) in enumerate(self.promises)
+            for i, (contributor, *_) in enumerate(self.promises)
         )
 
     def contributed(self, entry: SealEntry | DrawEntry, leaves: Sequence[bytes]) -> None:
@@ -319,8 +472,7 @@ class ProvenHand:
 
     def _take_shuffle(self, logged: Placed, entry: SealEntry, leaves: Sequence[bytes] | None) -> Shuffle:
         k = entry.k
-        known = None if leaves is None else tuple(leaves)
-        shuffle = Shuffle(k, entry.n, entry.hc, entry.root, entry.used, entry.inputs or (), known, logged)
+        shuffle = _shuffle_of(logged, entry, leaves)
         if k == len(self.shuffles):
             self.shuffles.append(shuffle)
         elif self.shuffles[k].logged.leaf == logged.leaf:
@@ -335,6 +487,7 @@ class ProvenHand:
             raise LeavesMismatch(f"k: must be one of the {len(self.shuffles)} shuffles of the hand")
         entry = self.shuffles[k].logged.entry
         assert isinstance(entry, SealEntry), "a shuffle is made from one"
+        entry = entry.deck(0 if k else self.deck)
         self._check_leaves(entry, leaves)
         self._take_shuffle(self.shuffles[k].logged, entry, leaves)
 
@@ -344,6 +497,12 @@ class ProvenHand:
         entry = self.shuffles[0].logged.entry
         assert isinstance(entry, SealEntry), "a shuffle is made from one"
         return len(entry.absent or ()) == len(self.promises)
+
+    @property
+    def choices(self) -> Contributions:
+        """The choices that decided, by contributor."""
+        given = self.choice.choices if self.choice else ()
+        return {promised[0]: choice for promised, choice in zip(self.promises, given, strict=False) if choice}
 
     # --- Step 6 ---
 
@@ -385,7 +544,16 @@ class ProvenHand:
         self._check_contributed_seeds(entry)
         if entry.outcome != "lost":
             self._check_reveal(entry)
-        self.close = Close(entry.outcome, entry.reason, entry.seeds or (), entry.seed, entry.escrow, logged)
+        self.close = Close(
+            entry.outcome,
+            entry.reason,
+            entry.seeds or (),
+            entry.seed,
+            entry.escrow,
+            logged,
+            entry.twin_seed,
+            entry.twin_escrow,
+        )
         return self.close
 
     def _check_opened_list(self, entry: CloseEntry) -> None:
@@ -399,8 +567,9 @@ class ProvenHand:
             for place in places:
                 if k >= len(self.shuffles) or place >= self.shuffles[k].n:
                     raise EntryMismatch("opened", "only locations of this hand", (k, place))
-                if time < self.shuffles[k].logged.entry.time:
-                    raise EntryMismatch("opened", "nothing before its seal", (time, k, place))
+                shown_from = self.shuffles[k].logged if k or not self.choice else self.choice.logged
+                if time < shown_from.entry.time:
+                    raise EntryMismatch("opened", "nothing before its seal and choice", (time, k, place))
                 if time > named_at.get((k, place), time):
                     raise EntryMismatch("opened", "nothing after it was named", (time, k, place))
                 listed.add((k, place))
@@ -408,7 +577,7 @@ class ProvenHand:
             raise EntryMismatch("opened", f"{min(missing)} among them", "not there")
 
     def _check_contributed_seeds(self, entry: CloseEntry) -> None:
-        start = self.draw.logged if self.draw else self.shuffles[0].logged if self.shuffles else None
+        start = self.start_entry
         lost_too = entry.outcome == "lost" and entry.seeds is None
         if (entry.seeds is None) != (start is None) and not lost_too:
             raise EntryMismatch("seeds", "there if sealed or drawn, and only then", entry.seeds)
@@ -416,12 +585,12 @@ class ProvenHand:
             return
         if len(entry.seeds) != len(self.promises):
             raise RevealMismatch(f"{len(entry.seeds)} contributed seeds where {len(self.promises)} were promised")
-        given = {contributor: seed for (contributor, _), seed in zip(self.promises, entry.seeds, strict=True) if seed}
+        given = {promised[0]: seed for promised, seed in zip(self.promises, entry.seeds, strict=True) if seed}
         assert isinstance(start.entry, SealEntry | DrawEntry), "that is how a hand starts"
         absent = tuple(i for i, seed in enumerate(entry.seeds) if not seed)
         if absent != start.entry.absent:
             raise RevealMismatch(f"the close shows no seed of {absent}, absent were {start.entry.absent}")
-        for contributor, promised in self.promises:
+        for contributor, promised, *_ in self.promises:
             seed = given.get(contributor)
             if seed is not None and promise(self.origin, self.table, self.seq, contributor, seed) != promised:
                 raise RevealMismatch(f"the revealed seed of contributor {contributor!r} is not the promised one")
@@ -431,11 +600,54 @@ class ProvenHand:
     def _check_reveal(self, entry: CloseEntry) -> None:
         if (entry.seed is not None) != (self.terms.reveal == "public"):
             raise EntryMismatch("seed", f"the reveal of a table with {self.terms.reveal}", entry.seed)
+        unchosen = self.twin and self.choice is None
+        if unchosen and entry.outcome == "complete":
+            raise StepMismatch("a hand is complete without a choice between its two decks")
+        if ((entry.twin_seed or entry.twin_escrow) is not None) != unchosen:
+            raise EntryMismatch("twin_seed or twin_escrow", "there without a choice, and only then", entry.twin_seed)
         if entry.seed is None:
             return  # only the auditor can open the escrow
-        if commit(self.table, self.seq, entry.seed) != self.commitment:
-            raise RevealMismatch("the revealed seed is not the committed one")
-        rederive(entry.seed, self.shuffles, self.draw)
+        self.rederived(entry.seed, entry.twin_seed)
+
+    def rederived(self, seed: bytes, twin_seed: bytes | None = None) -> list[list[int]]:
+        """Check what follows from the revealed ``seed``: commitment, shuffles, numbers; RevealMismatch if not.
+
+        ``twin_seed`` is that of deck 1 where a hand ended without a choice. Return the items by place of each shuffle;
+        none where nobody chose one.
+        """
+        seeds = (seed,) if twin_seed is None else (seed, twin_seed)
+        decks = (self.deck,) if twin_seed is None else (0, 1)
+        for deck, shown in zip(decks, seeds, strict=True):
+            if commit(self.table, self.seq, shown) != self.commitments[deck]:
+                raise RevealMismatch("the revealed seed is not the committed one")
+        if twin_seed is None:
+            return rederive(seed, self.shuffles, self.draw)
+        if self.seal_entry:
+            sealed = entry_of(self.seal_entry, SealEntry)
+            for deck, shown in zip(decks, seeds, strict=True):
+                rederive(shown, [_shuffle_of(self.seal_entry, sealed.deck(deck), None)], None)
+        return []
+
+
+def opened_seeds(hand: ProvenHand, auditor: X25519PrivateKey) -> tuple[bytes, bytes | None]:
+    """Return what the close of ``hand`` escrows: its seed, and that of deck 1 where it ended without a choice.
+
+    Raises ProofError if the key does not open it.
+    """
+    assert hand.close is not None, "only a closed hand has a reveal"
+    assert hand.close.escrow is not None, "asked for under escrow only"
+
+    def opened(escrow: bytes, commitment: bytes) -> bytes:
+        return open_seed(escrow, auditor, escrow_info(hand.origin, hand.table, hand.seq, commitment))
+
+    seed = opened(hand.close.escrow, hand.commitment)
+    twin = hand.close.twin_escrow
+    return seed, None if twin is None else opened(twin, hand.commitments[1])
+
+
+def _shuffle_of(logged: Placed, entry: SealEntry, leaves: Sequence[bytes] | None) -> Shuffle:
+    known = None if leaves is None else tuple(leaves)
+    return Shuffle(entry.k, entry.n, entry.hc, entry.root, entry.used, entry.inputs or (), known, logged)
 
 
 def rederive(seed: bytes, shuffles: Sequence[Shuffle], draw: Draw | None) -> list[list[int]]:
@@ -466,7 +678,11 @@ def _event_of(entry: Entry) -> Event:
         case PromiseEntry():
             return Event.PROMISE
         case SealEntry():
-            return Event.RESHUFFLE if entry.k else Event.SEAL
+            if entry.k:
+                return Event.RESHUFFLE
+            return Event.SEAL if entry.twin_hc is None else Event.SEAL_TWIN
+        case ChooseEntry():
+            return Event.CHOOSE
         case DrawEntry():
             return Event.DRAW
         case CloseEntry():

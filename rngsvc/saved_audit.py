@@ -37,7 +37,10 @@ class SavedEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class SavedTable:
-    """A table; ``unclosed`` are the entries of its unclosed hands, those of ``spoilt`` ones up to the first finding."""
+    """A table; ``unclosed`` are the entries of its unclosed hands, those of ``spoilt`` ones up to the first finding.
+
+    ``twin`` are the five counts of `rngsvc.monitor.TwinCount`, at a twin table.
+    """
 
     table: SavedEntry = member(Record(SavedEntry))  # noqa: RUF009  (`member` declares a field)
     prev: bytes = member(Octets(HASH_BYTES))
@@ -48,6 +51,7 @@ class SavedTable:
     given_up: int = member(_INDEX)
     unclosed: tuple[SavedEntry, ...] = member(Array(Record(SavedEntry), 0, _MANY))
     spoilt: tuple[int, ...] = member(Array(Integer(1, MAX_SEQ), 0, _MANY))
+    twin: tuple[int, ...] | None = member(Array(_INDEX, 5, 5), optional=True)
 
 
 @dataclass(frozen=True, kw_only=True)

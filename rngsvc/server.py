@@ -76,6 +76,17 @@ class ShuffleServicer(shuffle_pb2_grpc.ShuffleServiceServicer):
             openings=wire.openings(shuffled.openings),
         )
 
+    async def ChooseTwin(  # noqa: D102, N802
+        self, request: shuffle_pb2.ChooseTwinRequest, _context: Context
+    ) -> shuffle_pb2.ChooseTwinResponse:
+        call = wire.choose_twin(request.table, request.seq, request.choices)
+        shuffled = _only(await self._service.choose(caller.get(), [call]))
+        return shuffle_pb2.ChooseTwinResponse(
+            logged=wire.logged_entry(shuffled.logged),
+            leaves=b"".join(shuffled.leaves),
+            openings=wire.openings(shuffled.openings),
+        )
+
     async def Reshuffle(  # noqa: D102, N802
         self, request: shuffle_pb2.ReshuffleRequest, _context: Context
     ) -> shuffle_pb2.ReshuffleResponse:
@@ -172,6 +183,26 @@ class ShuffleServicer(shuffle_pb2_grpc.ShuffleServiceServicer):
             logged=wire.batch_entries([each.logged for each in shuffled]),
             leaves=b"".join([b"".join(each.leaves) for each in shuffled]),
             contribution_leaves=[b"".join(each.contribution_leaves) for each in shuffled],
+            openings=[opened for each in shuffled if (opened := wire.openings(each.openings))],
+            failures=failures,
+        )
+
+    async def BatchChooseTwin(  # noqa: D102, N802
+        self, request: shuffle_pb2.BatchChooseTwinRequest, _context: Context
+    ) -> shuffle_pb2.BatchChooseTwinResponse:
+        given: Sequence[Sequence[shuffle_pb2.Choice]] = [each.choices for each in request.choices]
+        columns: dict[str, Sequence[object]] = {"seqs": request.seqs}
+        if given:
+            columns["choices"] = given
+        tables = wire.batch_tables(request.tables, columns)
+        calls = [
+            wire.choose_twin(table, seq, choices)
+            for table, seq, choices in zip(tables, request.seqs, given or [()] * len(tables), strict=True)
+        ]
+        shuffled, failures = _sorted_out(await self._service.choose(caller.get(), calls))
+        return shuffle_pb2.BatchChooseTwinResponse(
+            logged=wire.batch_entries([each.logged for each in shuffled]),
+            leaves=[b"".join(each.leaves) for each in shuffled],
             openings=[opened for each in shuffled if (opened := wire.openings(each.openings))],
             failures=failures,
         )

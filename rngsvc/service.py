@@ -15,6 +15,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 from rngsvc import hand as life
 from rngsvc.calls import (
     Caller,
+    ChooseTwin,
     CloseHand,
     DrawNumbers,
     HandView,
@@ -38,7 +39,7 @@ from rngsvc.errors import (
     ServiceError,
     TryAgain,
 )
-from rngsvc.hand import Closed, Drawn, Event, Hand, IllegalStep, Opened, Promised, Reserved, Sealed, State
+from rngsvc.hand import Chosen, Closed, Drawn, Event, Hand, IllegalStep, Opened, Promised, Reserved, Sealed, State
 from rngsvc.hand_secrets import HandSecrets
 from rngsvc.log import Log, Logged
 from rngsvc.ports import Head, StepRow, Store, TableRow
@@ -53,6 +54,7 @@ from rngsvc.protocol.derivation import draw_numbers
 from rngsvc.protocol.entries import (
     MAX_ENTRY_BYTES,
     NO_PREVIOUS,
+    ChooseEntry,
     CloseEntry,
     DrawEntry,
     Entry,
@@ -65,6 +67,7 @@ from rngsvc.protocol.entries import (
 )
 from rngsvc.protocol.errors import MalformedError
 from rngsvc.protocol.escrow import escrow_info, seal_seed
+from rngsvc.protocol.twin import choice_digest, played_deck
 from rngsvc.sequencer import Batch, Sequencer
 from rngsvc.shuffles import Dealt, Openings
 from rngsvc.tables import Table, Tables, rows
@@ -128,11 +131,12 @@ class Service:
             return await self.log.logged(staged.position, staged.entry)
         known = await self._table(caller, request.table)
         terms = known.terms
-        if (terms.mode, terms.reveal, terms.ttl, terms.auditor) != (
+        if (terms.mode, terms.reveal, terms.ttl, terms.auditor, terms.twin is not None) != (
             request.mode,
             request.reveal,
             request.ttl_s,
             request.auditor,
+            request.twin,
         ):
             raise Refused(Reason.OTHER_CONTENT, "table: is registered with other terms")
         return await self.log.logged(known.position)
@@ -144,7 +148,7 @@ class Service:
             requests,
             self._reserve,
             self._reserved_before,
-            random_bytes=sum(SEED_BYTES * request.count for request in requests),
+            random_bytes=lambda table, request: _seeds_a_hand(table) * SEED_BYTES * request.count,
         )
 
     async def promise(self, caller: Caller, request: PromiseSeeds) -> Logged:
@@ -154,6 +158,10 @@ class Service:
     async def seal(self, caller: Caller, requests: Sequence[SealShuffle]) -> list[Shuffled | ServiceError]:
         """Steps 2 to 5. Derive and seal the first shuffle of a hand at each request's table."""
         return await self._each(caller, requests, self._seal, self._sealed_before)
+
+    async def choose(self, caller: Caller, requests: Sequence[ChooseTwin]) -> list[Shuffled | ServiceError]:
+        """Twin mode. Decide which deck is played in a hand at each request's table."""
+        return await self._each(caller, requests, self._choose, self._chosen_before)
 
     async def reshuffle(self, caller: Caller, request: Reshuffle) -> Shuffled:
         """Step 7. Shuffle the items at named locations and seal the result."""
@@ -226,12 +234,12 @@ class Service:
         await self._load_key(table, seq, hand)
         try:
             seeds = self.secrets.contributed(table.id, hand)
-            leaves = tuple(tuple(dealt.leaves) for dealt in self.secrets.all_dealt(table.id, hand, len(hand.shuffles)))
+            leaves = tuple(tuple(dealt.leaves) for dealt in self.secrets.all_dealt(table.id, hand, hand.shown_shuffles))
         except Refused:
             return PublicHand(view, key_entries, None, None)
         contributions = tuple(
             contribution_leaf(i, contributor, seed or None)
-            for i, ((contributor, _), seed) in enumerate(zip(hand.promises, seeds, strict=True))
+            for i, ((contributor, *_), seed) in enumerate(zip(hand.promises, seeds, strict=True))
         )
         return PublicHand(view, key_entries, contributions, leaves)
 
@@ -252,7 +260,7 @@ class Service:
         leaves: tuple[tuple[bytes, ...], ...] = ()
         if close.outcome != "lost":
             await self._load_key(table, seq, view.hand)
-            dealt = self.secrets.all_dealt(table.id, view.hand, len(view.hand.shuffles))
+            dealt = self.secrets.all_dealt(table.id, view.hand, view.hand.shown_shuffles)
             leaves = tuple(tuple(each.leaves) for each in dealt)
         return OpenedHand(view.entries, close.seeds or (), leaves, close.escrow or b"", close.seed or b"")
 
@@ -269,6 +277,7 @@ class Service:
             reveal=request.reveal,
             ttl=request.ttl_s,
             auditor=request.auditor,
+            twin=1 if request.twin else None,
         )
         raw = terms.encode()
         position, leaf = batch.append(terms.type, raw)
@@ -294,18 +303,20 @@ class Service:
             batch.data_keys.append(new_key)
             batch.undo.append(partial(self.secrets.vault.forget, new_key))
         seqs = range(request.first, request.first + request.count)
-        made = [self.secrets.seal_new(table.id, seq, day, batch.random(SEED_BYTES)) for seq in seqs]
+        decks = range(_seeds_a_hand(table))
+        made = [self.secrets.seal_new(table.id, seq, day, *[batch.random(SEED_BYTES) for _ in decks]) for seq in seqs]
         entry = ReserveEntry(
             time=batch.time,
             table=table.id,
             prev=table.prev,
             first=request.first,
-            commitments=tuple(commitment for commitment, _ in made),
+            commitments=tuple(commitments[0] for commitments, _ in made),
+            twin_commitments=tuple(commitments[1] for commitments, _ in made) if table.terms.twin else None,
         )
         staged, leaf = self._append(batch, entry, _as_logged)
         new = []
-        for seq, (commitment, secret) in zip(seqs, made, strict=True):
-            reserved = Reserved(staged.position, batch.time, leaf, commitment, secret)
+        for seq, ((commitment, *twin), secret) in zip(seqs, made, strict=True):
+            reserved = Reserved(staged.position, batch.time, leaf, commitment, secret, *twin)
             batch.steps.append(rows(table.id, seq, 0, reserved))
             new.append(life.reserve(seq, reserved))
         batch.put(table.with_waiting(new, leaf))
@@ -318,6 +329,10 @@ class Service:
             raise _SaidBefore(hands[0])
         for hand in hands:
             self._check_step(table, hand, Event.PROMISE, batch)
+        width = 3 if table.terms.twin else 2
+        if any(len(row) != width for rows_of_hand in request.promises for row in rows_of_hand):
+            wanted = "a choice is promised with every seed" if table.terms.twin else "no choice is promised"
+            raise Refused(Reason.TWIN_MODE, f"choice_promise: {wanted} at this table")
         entry = PromiseEntry(
             time=batch.time, table=table.id, prev=table.prev, first=request.first, promises=request.promises
         )
@@ -335,6 +350,8 @@ class Service:
         return staged
 
     def _seal(self, table: Table, request: SealShuffle, batch: Batch) -> "_Staged[Shuffled]":
+        if table.terms.twin:
+            return self._seal_twin(table, request, batch)
         hand = self._unclosed(table, request.seq)
         if hand.shuffles:
             raise _SaidBefore(hand)
@@ -371,6 +388,84 @@ class Service:
         )
         self._put_step(batch, table, hand, sealed, leaf)
         batch.shuffled.append((len(dealt.order), dealt.used))
+        self.secrets.cache.put((table.id, hand.seq, 0), dealt)
+        return staged
+
+    def _seal_twin(self, table: Table, request: SealShuffle, batch: Batch) -> "_Staged[Shuffled]":
+        hand = self._unclosed(table, request.seq)
+        if hand.shuffles:
+            raise _SaidBefore(hand)
+        self._check_step(table, hand, Event.SEAL_TWIN, batch)
+        given = self.secrets.given(table.id, hand, request.contributions)
+        contexts = [
+            hand_context(self.origin, table.id, hand.seq, commitment, given.root, hand.pre)
+            for commitment in (hand.reserved.commitment, hand.reserved.twin)
+        ]
+        dealt, twin = (
+            self.secrets.deal_from(seed, 0, context, range(request.n))
+            for seed, context in zip(self.secrets.seeds(table.id, hand), contexts, strict=True)
+        )
+        entry = SealEntry(
+            time=batch.time,
+            table=table.id,
+            prev=table.prev,
+            seq=hand.seq,
+            k=0,
+            n=request.n,
+            hc=contexts[0],
+            root=dealt.root,
+            used=dealt.used,
+            cr=given.root,
+            absent=given.absent,
+            pre=hand.pre,
+            twin_hc=contexts[1],
+            twin_root=twin.root,
+            twin_used=twin.used,
+        )
+        secret = self.secrets.seal_contributed(table.id, hand, given.seeds)
+        leaves = given.leaves
+        # Neither deck is kept at hand: the one that is played is derived again once that is known.
+        staged, leaf = self._append(batch, entry, lambda logged: Shuffled(logged, (), leaves))
+        sealed = Sealed(
+            staged.position,
+            batch.time,
+            0,
+            request.n,
+            contexts[0],
+            dealt.root,
+            contributions=given.root,
+            secret=secret,
+            twin=(contexts[1], twin.root),
+        )
+        self._put_step(batch, table, hand, sealed, leaf)
+        batch.shuffled += [(request.n, each.used) for each in (dealt, twin)]
+        return staged
+
+    def _choose(self, table: Table, request: ChooseTwin, batch: Batch) -> "_Staged[Shuffled]":
+        if not table.terms.twin:
+            raise Refused(Reason.TWIN_MODE, "table: has no twin mode, and nothing to choose between")
+        hand = self._unclosed(table, request.seq)
+        if hand.chosen:
+            raise _SaidBefore(hand)
+        self._check_step(table, hand, Event.CHOOSE, batch)
+        choices = self.secrets.chosen(table.id, hand, request.choices)
+        (sealed,) = hand.shuffles
+        assert sealed.twin, "the table's hands have two decks"
+        deck = played_deck(choice_digest((sealed.context, sealed.twin[0]), (sealed.root, sealed.twin[1]), choices))
+        seeds = self.secrets.seeds(table.id, hand)
+        entry = ChooseEntry(
+            time=batch.time,
+            table=table.id,
+            prev=table.prev,
+            seq=hand.seq,
+            choices=tuple(choice or b"" for choice in choices),
+            deck=deck,
+            seed=seeds[1 - deck],
+        )
+        context = sealed.twin[0] if deck else sealed.context
+        dealt = self.secrets.deal_from(seeds[deck], 0, context, range(sealed.n))
+        staged, leaf = self._append(batch, entry, partial(_shuffled, dealt, 0, (), table.terms.mode))
+        self._put_step(batch, table, hand, Chosen(staged.position, batch.time, deck), leaf)
         self.secrets.cache.put((table.id, hand.seq, 0), dealt)
         return staged
 
@@ -434,6 +529,8 @@ class Service:
         return answer
 
     def _draw(self, table: Table, request: DrawNumbers, batch: Batch) -> "_Staged[Numbers]":
+        if table.terms.twin:
+            raise Refused(Reason.TWIN_MODE, "table: has twin mode, and draws no numbers")
         hand = self._unclosed(table, request.seq)
         if hand.drawn:
             raise _SaidBefore(hand)
@@ -488,12 +585,13 @@ class Service:
 
     def _close_now(self, table: Table, hand: Hand, outcome: str, reason: str | None, batch: Batch) -> "_Staged[Logged]":
         lost = outcome == "lost"
-        started = hand.state in {State.SEALED, State.DRAWN}
+        started = hand.state in {State.SEALED, State.DRAWN, State.UNCHOSEN}
         seed = None if lost else self.secrets.seed(table.id, hand)
-        escrow = None
-        if seed and table.terms.auditor:
-            info = escrow_info(self.origin, table.id, hand.seq, hand.reserved.commitment)
-            escrow = seal_seed(seed, table.terms.auditor[0], info)
+        escrow = self._escrow(table, hand, hand.commitment, seed)
+        # Without a choice neither deck was played, and both are revealed.
+        both = hand.reserved.twin and not hand.chosen and not lost
+        twin_seed = self.secrets.seeds(table.id, hand)[1] if both else None
+        twin_escrow = self._escrow(table, hand, hand.reserved.twin, twin_seed)
         entry = CloseEntry(
             time=batch.time,
             table=table.id,
@@ -507,6 +605,8 @@ class Service:
             seeds=self.secrets.to_reveal(table.id, hand, lost=lost) if started else None,
             seed=None if escrow else seed,
             escrow=escrow,
+            twin_seed=None if twin_escrow else twin_seed,
+            twin_escrow=twin_escrow,
         )
         staged, leaf = self._append(batch, entry, _as_logged)
         closed = Closed(staged.position, batch.time)
@@ -515,6 +615,12 @@ class Service:
         batch.closed.append((outcome, reason or ""))
         self.secrets.cache.forget(table.id, hand.seq, len(hand.shuffles))
         return staged
+
+    def _escrow(self, table: Table, hand: Hand, commitment: bytes, seed: bytes | None) -> bytes | None:
+        """Return the seed encrypted to the table's auditor; None if there is no seed to reveal, or no auditor."""
+        if not seed or not table.terms.auditor:
+            return None
+        return seal_seed(seed, table.terms.auditor[0], escrow_info(self.origin, table.id, hand.seq, commitment))
 
     # --- Repeats: answered from the log, compared with what was asked ---
 
@@ -544,9 +650,19 @@ class Service:
         given = self.secrets.given(table.id, hand, request.contributions)
         first = hand.shuffles[0]
         _check_same("item_count, contributions", (first.n, first.contributions), (request.n, given.root))
-        dealt = self.secrets.dealt(table.id, hand, 0)
         logged = await self.log.logged(first.position, head=head)
+        if first.twin:
+            return Shuffled(logged, (), given.leaves)
+        dealt = self.secrets.dealt(table.id, hand, 0)
         return _shuffled(dealt, 0, given.leaves, table.terms.mode, logged)
+
+    async def _chosen_before(self, table: Table, hand: Hand, request: ChooseTwin, head: Head) -> Shuffled:
+        if not hand.chosen:
+            raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.CHOOSE)))
+        choices = self.secrets.chosen(table.id, hand, request.choices)
+        logged = await self.log.logged(hand.chosen.position, head=head)
+        _check_same("choices", _entry(logged, ChooseEntry).choices, tuple(choice or b"" for choice in choices))
+        return _shuffled(self.secrets.dealt(table.id, hand, 0), 0, (), table.terms.mode, logged)
 
     async def _reshuffled_before(self, table: Table, hand: Hand, request: Reshuffle, head: Head) -> Shuffled:
         if not 0 < request.k < len(hand.shuffles):
@@ -607,17 +723,19 @@ class Service:
         step: "Callable[[Table, Request, Batch], _Staged[Answer] | Answer]",
         said_before: Callable[[Table, Hand, Request, Head], Awaitable[Answer]],
         *,
-        random_bytes: int = 0,
+        random_bytes: Callable[[Table, Request], int] | None = None,
     ) -> "list[Answer | ServiceError]":
         """Run ``step`` for each request in one batch; each gets its answer or its error."""
+        drawn = 0
         for request in requests:
             if table := self.tables.get(request.table) or await self.tables.load(request.table):
                 await self._load_key(table, request.seq)
+                drawn += random_bytes(table, request) if random_bytes else 0
 
         def run(batch: Batch) -> "list[_Staged[Answer] | Answer | _SaidBefore | ServiceError]":
             return [self._run(caller, request, step, batch) for request in requests]
 
-        results = await self.sequencer.submit(run, random_bytes=random_bytes, weight=len(requests))
+        results = await self.sequencer.submit(run, random_bytes=drawn, weight=len(requests))
         head = self.log.head
         assert head, "a log with tables has entries"
         answers: list[Answer | ServiceError] = []
@@ -741,6 +859,10 @@ def _unknown_table() -> NotFound:
     return NotFound(Reason.UNKNOWN_TABLE, "table: is not registered")
 
 
+def _seeds_a_hand(table: Table) -> int:
+    return 2 if table.terms.twin else 1
+
+
 def _as_logged(logged: Logged) -> Logged:
     return logged
 
@@ -764,7 +886,7 @@ def _check_same(fields: str, logged: object, asked: object, what: str = "the han
         raise Refused(Reason.OTHER_CONTENT, f"{fields}: {what}")
 
 
-def _close_size(openings: Sequence[Opened], promises: Sequence[tuple[bytes, bytes]]) -> int:
+def _close_size(openings: Sequence[Opened], promises: Sequence[tuple[bytes, ...]]) -> int:
     """Return the most bytes that the close entry can take with these openings and all promised seeds given."""
     opened = sum(len(f"[{each.time},{each.k},{list(each.places)}],".replace(" ", "")) for each in openings)
     return _CLOSE_ROOM + opened + len(promises) * (2 * MAX_CONTRIBUTION_BYTES + len('"",'))

@@ -12,10 +12,24 @@ from struct import iter_unpack, pack
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from rngsvc.hand import Closed, Drawn, Event, Hand, IllegalStep, Opened, Promised, Reserved, Sealed, Step, replay
+from rngsvc.hand import (
+    Chosen,
+    Closed,
+    Drawn,
+    Event,
+    Hand,
+    IllegalStep,
+    Opened,
+    Promised,
+    Reserved,
+    Sealed,
+    Step,
+    replay,
+)
 from rngsvc.log import Log
 from rngsvc.ports import StepRow, Store, StoreDamaged
 from rngsvc.protocol.entries import (
+    ChooseEntry,
     CloseEntry,
     DrawEntry,
     Entry,
@@ -213,15 +227,10 @@ def rows(table: bytes, seq: int, n: int, step: Reserved | Step) -> StepRow:
         case Promised():
             return StepRow(table, seq, n, Event.PROMISE.value, step.position)
         case Sealed():
-            return StepRow(
-                table,
-                seq,
-                n,
-                Event.RESHUFFLE.value if step.k else Event.SEAL.value,
-                step.position,
-                step.secret,
-                k=step.k,
-            )
+            kind = Event.RESHUFFLE if step.k else Event.SEAL_TWIN if step.twin else Event.SEAL
+            return StepRow(table, seq, n, kind.value, step.position, step.secret, k=step.k)
+        case Chosen():
+            return StepRow(table, seq, n, Event.CHOOSE.value, step.position)
         case Drawn():
             return StepRow(table, seq, n, Event.DRAW.value, step.position, step.secret)
         case Closed():
@@ -259,7 +268,8 @@ def _reserved(row: StepRow, entries: "Mapping[int, _Placed]") -> Reserved:
     if placed and isinstance(placed.entry, ReserveEntry):
         entry, number = placed.entry, row.seq - placed.entry.first
         if 0 <= number < len(entry.commitments) and row.position is not None:
-            return Reserved(row.position, entry.time, placed.leaf, entry.commitments[number], row.secret)
+            commitment, *twin = entry.commitments_of(row.seq)
+            return Reserved(row.position, entry.time, placed.leaf, commitment, row.secret, *twin)
     raise StoreDamaged(f"hand {row.seq} of table {row.table.hex()}: its first step does not name its reservation")
 
 
@@ -282,7 +292,10 @@ def _step(row: StepRow, entries: "Mapping[int, _Placed]") -> Step:
                 entry.inputs or (),
                 entry.cr or b"",
                 row.secret,
+                (entry.twin_hc, entry.twin_root) if entry.twin_hc and entry.twin_root else None,
             )
+        case ChooseEntry(seq=row.seq) as entry:
+            return Chosen(row.position, entry.time, entry.deck)
         case DrawEntry(seq=row.seq) as entry:
             return Drawn(row.position, entry.time, entry.cr, row.secret)
         case CloseEntry(seq=row.seq) as entry:

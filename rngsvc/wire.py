@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Final, TypeVar
 
 from rngsvc.calls import (
+    ChooseTwin,
     CloseHand,
     Contributions,
     DrawNumbers,
@@ -58,6 +59,7 @@ _OUTCOMES: Final = {
 STATES: Final = {
     State.RESERVED: shuffle_pb2.HAND_STATE_RESERVED,
     State.PROMISED: shuffle_pb2.HAND_STATE_PROMISED,
+    State.UNCHOSEN: shuffle_pb2.HAND_STATE_UNCHOSEN,
     State.SEALED: shuffle_pb2.HAND_STATE_SEALED,
     State.DRAWN: shuffle_pb2.HAND_STATE_DRAWN,
     State.CLOSED: shuffle_pb2.HAND_STATE_CLOSED,
@@ -67,6 +69,8 @@ STATE_AFTER: Final = {
     RESERVE: State.RESERVED,
     Event.PROMISE: State.PROMISED,
     Event.SEAL: State.SEALED,
+    Event.SEAL_TWIN: State.UNCHOSEN,
+    Event.CHOOSE: State.SEALED,
     Event.RESHUFFLE: State.SEALED,
     Event.OPEN: State.SEALED,
     Event.DRAW: State.DRAWN,
@@ -140,7 +144,8 @@ def register_table(request: shuffle_pb2.RegisterTableRequest, default_ttl_s: int
     elif request.auditor_x25519 or request.auditor_ed25519:
         raise InvalidField("auditor_x25519, auditor_ed25519", "empty unless reveal is escrow")
     ttl_s = within("ttl_s", request.ttl_s, MIN_TTL_S, MAX_TTL_S) if request.ttl_s else default_ttl_s
-    return RegisterTable(table_id(request.table), one_of("mode", request.mode, _MODES), reveal, ttl_s, auditor)
+    mode = one_of("mode", request.mode, _MODES)
+    return RegisterTable(table_id(request.table), mode, reveal, ttl_s, auditor, request.twin)
 
 
 def reserve_hands(table: bytes, first_seq: int, count: int) -> ReserveHands:
@@ -157,28 +162,36 @@ def promise_seeds(request: shuffle_pb2.PromiseSeedsRequest) -> PromiseSeeds:
     for i, hand in enumerate(request.hands):
         field = f"hands[{i}].promises"
         within(field, len(hand.promises), 0, MAX_CONTRIBUTORS)
-        pairs = tuple(
-            (
-                length(f"{field}[{j}].contributor", each.contributor, 1, MAX_CONTRIBUTOR_ID_BYTES),
-                length(f"{field}[{j}].promise", each.promise, HASH_BYTES),
-            )
-            for j, each in enumerate(hand.promises)
-        )
-        _ascending(field, (contributor for contributor, _ in pairs), "contributor")
-        promises.append(pairs)
+        given = tuple(_promise(f"{field}[{j}]", each) for j, each in enumerate(hand.promises))
+        _ascending(field, (row[0] for row in given), "contributor")
+        promises.append(given)
     return PromiseSeeds(table_id(request.table), first, tuple(promises))
 
 
+def _promise(field: str, given: shuffle_pb2.Promise) -> tuple[bytes, ...]:
+    """Return (id, P), or (id, P, Q) where a choice is promised too."""
+    contributor = length(f"{field}.contributor", given.contributor, 1, MAX_CONTRIBUTOR_ID_BYTES)
+    promised = length(f"{field}.promise", given.promise, HASH_BYTES)
+    if not given.choice_promise:
+        return contributor, promised
+    return contributor, promised, length(f"{field}.choice_promise", given.choice_promise, HASH_BYTES)
+
+
 def _contributions(given: Sequence[shuffle_pb2.Contribution]) -> Contributions:
-    within("contributions", len(given), 0, MAX_CONTRIBUTORS)
+    return _given_by_id("contributions", "seed", [(each.contributor, each.seed) for each in given])
+
+
+def _given_by_id(field: str, what: str, given: Sequence[tuple[bytes, bytes]]) -> Contributions:
+    """Return the seeds or choices that were given, checked."""
+    within(field, len(given), 0, MAX_CONTRIBUTORS)
     pairs = tuple(
         (
-            length(f"contributions[{i}].contributor", each.contributor, 1, MAX_CONTRIBUTOR_ID_BYTES),
-            length(f"contributions[{i}].seed", each.seed, MIN_CONTRIBUTION_BYTES, MAX_CONTRIBUTION_BYTES),
+            length(f"{field}[{i}].contributor", contributor, 1, MAX_CONTRIBUTOR_ID_BYTES),
+            length(f"{field}[{i}].{what}", value, MIN_CONTRIBUTION_BYTES, MAX_CONTRIBUTION_BYTES),
         )
-        for i, each in enumerate(given)
+        for i, (contributor, value) in enumerate(given)
     )
-    _ascending("contributions", (contributor for contributor, _ in pairs), "contributor")
+    _ascending(field, (contributor for contributor, _ in pairs), "contributor")
     return pairs
 
 
@@ -186,6 +199,12 @@ def seal_shuffle(table: bytes, seq: int, n: int, given: Sequence[shuffle_pb2.Con
     """Steps 2 to 5."""
     within("item_count", n, 1, MAX_ITEMS)
     return SealShuffle(table_id(table), seq_number(seq), n, _contributions(given) if given else ())
+
+
+def choose_twin(table: bytes, seq: int, given: Sequence[shuffle_pb2.Choice]) -> ChooseTwin:
+    """Twin mode."""
+    choices = _given_by_id("choices", "choice", [(each.contributor, each.choice) for each in given])
+    return ChooseTwin(table_id(table), seq_number(seq), choices)
 
 
 def reshuffle(request: shuffle_pb2.ReshuffleRequest) -> Reshuffle:

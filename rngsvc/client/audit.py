@@ -12,10 +12,8 @@ from rngsvc.client.connection import Connection
 from rngsvc.client.errors import AnswerMalformed, EntryMismatch, RevealMismatch, SampleMismatch
 from rngsvc.client.log_view import Logged, split_hashes
 from rngsvc.client.table import proven_from
-from rngsvc.protocol.commitment import commit
 from rngsvc.protocol.entries import AuditEntry, IntegrityEntry, SampleEntry
-from rngsvc.protocol.escrow import escrow_info, open_seed
-from rngsvc.proven_hand import ProvenHand, entry_of, rederive
+from rngsvc.proven_hand import ProvenHand, entry_of, opened_seeds
 from rngsvc.v1 import audit_pb2
 
 MAX_CHUNK_BYTES = 1024 * 1024
@@ -164,21 +162,18 @@ class OpenedHand:
         """Re-derive every shuffle and number from the seed, and return the seed.
 
         Under escrow ``auditor`` opens it. Raises RevealMismatch, or ProofError if the key does not open the escrow.
+        Where a twin table's hand ended without a choice both decks are derived, and the seed of deck 0 is returned.
         """
         hand = self.proven
         assert hand.close is not None, "only closed hands are opened"
-        seed = hand.close.seed
+        seed, twin_seed = hand.close.seed, hand.close.twin_seed
         if hand.close.escrow is not None:
             if auditor is None:
                 raise ValueError("auditor: the X25519 key of the table's auditor is needed under escrow")
-            seed = open_seed(
-                hand.close.escrow, auditor, escrow_info(hand.origin, hand.table, hand.seq, hand.commitment)
-            )
+            seed, twin_seed = opened_seeds(hand, auditor)
         if seed is None:
             raise RevealMismatch("the hand is lost: it has no reveal")
-        if commit(hand.table, hand.seq, seed) != hand.commitment:
-            raise RevealMismatch("the revealed seed is not the committed one")
-        rederive(seed, hand.shuffles, hand.draw)
+        hand.rederived(seed, twin_seed)
         return seed
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from rngsvc.client.calls import failure_in_batch
 from rngsvc.client.connection import Connection
 from rngsvc.client.errors import AnswerMalformed, CallFailed
-from rngsvc.client.table import OUTCOMES, Hand, Table, contribution_messages
+from rngsvc.client.table import OUTCOMES, Hand, Table, choice_messages, contribution_messages
 from rngsvc.protocol.card_seal import SALT_BYTES
 from rngsvc.protocol.commitment import HASH_BYTES
 from rngsvc.proven_hand import Close, Contributions, Opening, Shuffle
@@ -40,14 +40,7 @@ async def seal_all(
 ) -> list[Shuffle | CallFailed]:
     """Seal a shuffle of items 0..n-1 for one hand at each of 1..256 tables; ``contributions`` in the order of hands."""
     given = contributions if contributions is not None else [{}] * len(hands)
-    request = shuffle_pb2.BatchSealShuffleRequest(
-        tables=_tables_of(hands),
-        seqs=[hand.seq for hand in hands],
-        item_count=n,
-        contributions=[
-            shuffle_pb2.HandContributions(contributions=contribution_messages(each)) for each in contributions or ()
-        ],
-    )
+    request = _seal_request(hands, n, contributions)
     answer = await connection.caller.repeatable(connection.shuffle_service.BatchSealShuffle, request)
     results, kept = _with_failures(answer.failures, len(hands), Shuffle)
     width = HASH_BYTES * n
@@ -65,6 +58,47 @@ async def seal_all(
             answer.contribution_leaves[row],
             next(openings, None) if hand.table.terms.mode == "full" else None,
         )
+    return _whole(results)
+
+
+async def seal_twin_all(
+    connection: Connection, hands: Sequence[Hand], n: int, contributions: Sequence[Contributions] | None = None
+) -> list[CallFailed | None]:
+    """Seal two decks of items 0..n-1 for one hand at each of 1..256 twin tables; None stands for a success."""
+    given = contributions if contributions is not None else [{}] * len(hands)
+    request = _seal_request(hands, n, contributions)
+    answer = await connection.caller.repeatable(connection.shuffle_service.BatchSealShuffle, request)
+    results, kept = _with_failures(answer.failures, len(hands), type(None))
+    if len(answer.contribution_leaves) != len(kept):
+        raise AnswerMalformed(f"contribution_leaves: must be those of {len(kept)} hands")
+    early = bool(answer.openings)
+    logged = await connection.logged_batch(answer.logged, len(kept))
+    for position, each, leaves in zip(kept, logged, answer.contribution_leaves, strict=True):
+        hands[position].sealed_twin(each, n, given[position], answer.leaves, leaves, early=early)
+        results[position] = None
+    return _whole(results)
+
+
+async def choose_all(
+    connection: Connection, hands: Sequence[Hand], choices: Sequence[Contributions] | None = None
+) -> list[Shuffle | CallFailed]:
+    """Decide which deck is played in one hand at each of 1..256 twin tables; ``choices`` in the order of hands."""
+    given = choices if choices is not None else [{}] * len(hands)
+    request = shuffle_pb2.BatchChooseTwinRequest(
+        tables=_tables_of(hands),
+        seqs=[hand.seq for hand in hands],
+        choices=[shuffle_pb2.HandChoices(choices=choice_messages(each)) for each in choices or ()],
+    )
+    answer = await connection.caller.repeatable(connection.shuffle_service.BatchChooseTwin, request)
+    results, kept = _with_failures(answer.failures, len(hands), Shuffle)
+    if len(answer.leaves) != len(kept):
+        raise AnswerMalformed(f"leaves: must be those of {len(kept)} hands")
+    openings = iter(answer.openings)
+    logged = await connection.logged_batch(answer.logged, len(kept))
+    for position, each, leaves in zip(kept, logged, answer.leaves, strict=True):
+        hand = hands[position]
+        opened = next(openings, None) if hand.table.terms.mode == "full" else None
+        results[position] = hand.chosen(each, given[position], leaves, opened)
     return _whole(results)
 
 
@@ -109,6 +143,19 @@ async def close_all(
     for position, logged in zip(kept, await connection.logged_batch(answer.logged, len(kept)), strict=True):
         results[position] = await hands[position].closed(logged, outcome, reason)
     return _whole(results)
+
+
+def _seal_request(
+    hands: Sequence[Hand], n: int, contributions: Sequence[Contributions] | None
+) -> shuffle_pb2.BatchSealShuffleRequest:
+    return shuffle_pb2.BatchSealShuffleRequest(
+        tables=_tables_of(hands),
+        seqs=[hand.seq for hand in hands],
+        item_count=n,
+        contributions=[
+            shuffle_pb2.HandContributions(contributions=contribution_messages(each)) for each in contributions or ()
+        ],
+    )
 
 
 def _tables_of(hands: Iterable[Hand]) -> bytes:

@@ -17,7 +17,7 @@ from rngsvc.client.log_reader import LogReader, Run
 from rngsvc.client.log_view import SignedCheckpoint
 from rngsvc.client.table import Hand, HandSummary, Table
 from rngsvc.protocol.entries import Location
-from rngsvc.proven_hand import Close, Contributions, Opening, Shuffle
+from rngsvc.proven_hand import Choice, Close, Contributions, Opening, Shuffle
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,8 +62,13 @@ class SyncHand(_Blocking):
 
     @property
     def state(self) -> str:
-        """`reserved`, `promised`, `sealed`, `drawn` or `closed`, by what is known here."""
+        """`reserved`, `promised`, `unchosen`, `sealed`, `drawn` or `closed`, by what is known here."""
         return self.inner.state
+
+    @property
+    def choice(self) -> Choice | None:
+        """At a twin table: which deck is played, and the other one, once that is decided."""
+        return self.inner.choice
 
     @property
     def commitment(self) -> bytes:
@@ -80,7 +85,7 @@ class SyncHand(_Blocking):
         """Everything opened so far, by (k, place)."""
         return self.inner.openings
 
-    def receipt(self, own: tuple[bytes, bytes] | None = None, seen: Iterable[Location] | None = None) -> bytes:
+    def receipt(self, own: tuple[bytes, ...] | None = None, seen: Iterable[Location] | None = None) -> bytes:
         """Return the hand's receipt; see `rngsvc.client.Hand.receipt`."""
         return self.inner.receipt(own, seen)
 
@@ -90,6 +95,8 @@ class SyncHand(_Blocking):
 
     promise = _blocking(Hand.promise)
     seal = _blocking(Hand.seal)
+    seal_twin = _blocking(Hand.seal_twin)
+    choose = _blocking(Hand.choose)
     reshuffle = _blocking(Hand.reshuffle)
     open = _blocking(Hand.open)
     draw = _blocking(Hand.draw)
@@ -116,9 +123,14 @@ class SyncTable(_Blocking):
         """Commit the service to the next ``count`` (1..64) hands."""
         return tuple(map(SyncHand, complete(self.inner.reserve_many(count))))
 
-    def promise_many(self, hands: Sequence[SyncHand], promises: Sequence[Mapping[bytes, bytes]]) -> None:
-        """Log the promises of consecutive hands in one entry."""
-        complete(self.inner.promise_many([hand.inner for hand in hands], promises))
+    def promise_many(
+        self,
+        hands: Sequence[SyncHand],
+        promises: Sequence[Mapping[bytes, bytes]],
+        choice_promises: Sequence[Mapping[bytes, bytes]] | None = None,
+    ) -> None:
+        """Log the promises of consecutive hands in one entry; see `Table.promise_many`."""
+        complete(self.inner.promise_many([hand.inner for hand in hands], promises, choice_promises))
 
     def hands(self, after_seq: int = 0, state: str = "") -> Iterator[HandSummary]:
         """List the table's hands; see `Table.hands`."""
@@ -236,9 +248,12 @@ class SyncClient(_Blocking):
         reveal: str = "public",
         ttl_s: int = 0,
         auditor: tuple[bytes, bytes] | None = None,
+        twin: bool = False,
     ) -> SyncTable:
         """Register the table, or find it again; see `Client.register_table`."""
-        registering = self.inner.register_table(table, mode=mode, reveal=reveal, ttl_s=ttl_s, auditor=auditor)
+        registering = self.inner.register_table(
+            table, mode=mode, reveal=reveal, ttl_s=ttl_s, auditor=auditor, twin=twin
+        )
         return SyncTable(complete(registering))
 
     def table(self, table: bytes) -> SyncTable:
@@ -259,6 +274,18 @@ class SyncClient(_Blocking):
     ) -> list[Shuffle | CallFailed]:
         """Seal a shuffle for one hand at each of 1..256 tables."""
         return complete(self.inner.seal_all([hand.inner for hand in hands], n, contributions))
+
+    def seal_twin_all(
+        self, hands: Sequence[SyncHand], n: int, contributions: Sequence[Contributions] | None = None
+    ) -> list[CallFailed | None]:
+        """Seal two decks for one hand at each of 1..256 twin tables."""
+        return complete(self.inner.seal_twin_all([hand.inner for hand in hands], n, contributions))
+
+    def choose_all(
+        self, hands: Sequence[SyncHand], choices: Sequence[Contributions] | None = None
+    ) -> list[Shuffle | CallFailed]:
+        """Decide which deck is played in one hand at each of 1..256 twin tables."""
+        return complete(self.inner.choose_all([hand.inner for hand in hands], choices))
 
     def open_all(self, asked: Sequence[tuple[SyncHand, int, Iterable[int]]]) -> list[tuple[Opening, ...] | CallFailed]:
         """Open places at 1..256 tables."""

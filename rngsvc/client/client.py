@@ -117,12 +117,14 @@ class Client:
         reveal: str = "public",
         ttl_s: int = 0,
         auditor: tuple[bytes, bytes] | None = None,
+        twin: bool = False,
     ) -> Table:
         """Register the table (16 bytes, a UUID), or find it again if it is registered with the same terms.
 
         ``mode`` is `shoe` (cards are opened place by place) or `full`; ``reveal`` is `public` or `escrow`, the latter
         with the ``auditor``'s raw X25519 and Ed25519 public keys. Hands that are not closed after ``ttl_s`` seconds
-        (60..2592000, 0 for the service's default) expire.
+        (60..2592000, 0 for the service's default) expire. With ``twin`` two decks are sealed for each hand
+        (`Hand.seal_twin`, `Hand.choose`), of which the public can derive one.
         """
         x25519, ed25519 = auditor or (b"", b"")
         request = shuffle_pb2.RegisterTableRequest(
@@ -132,10 +134,12 @@ class Client:
             ttl_s=ttl_s,
             auditor_x25519=x25519,
             auditor_ed25519=ed25519,
+            twin=twin,
         )
         answer = await self.connection.caller.repeatable(self.connection.shuffle_service.RegisterTable, request)
         logged = await self.connection.logged(answer.logged)
         terms: dict[str, Any] = {"table": table, "mode": mode, "reveal": reveal, "auditor": auditor}
+        terms["twin"] = 1 if twin else None
         if ttl_s:
             terms["ttl"] = ttl_s
         entry_of(logged, TableEntry, **terms)
@@ -162,6 +166,18 @@ class Client:
     ) -> list[Shuffle | CallFailed]:
         """Seal a shuffle of items 0..n-1 for one hand at each of 1..256 tables."""
         return await batch.seal_all(self.connection, hands, n, contributions)
+
+    async def seal_twin_all(
+        self, hands: Sequence[Hand], n: int, contributions: Sequence[Contributions] | None = None
+    ) -> list[CallFailed | None]:
+        """Seal two decks of items 0..n-1 for one hand at each of 1..256 twin tables."""
+        return await batch.seal_twin_all(self.connection, hands, n, contributions)
+
+    async def choose_all(
+        self, hands: Sequence[Hand], choices: Sequence[Contributions] | None = None
+    ) -> list[Shuffle | CallFailed]:
+        """Decide which deck is played in one hand at each of 1..256 twin tables; see `Hand.choose`."""
+        return await batch.choose_all(self.connection, hands, choices)
 
     async def open_all(
         self, asked: Sequence[tuple[Hand, int, Iterable[int]]]

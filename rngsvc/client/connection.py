@@ -25,7 +25,7 @@ from rngsvc.client.log_view import (
     TrustedLog,
     split_hashes,
 )
-from rngsvc.protocol.entries import CloseEntry, DrawEntry, PromiseEntry, ReserveEntry, SealEntry, TableEntry
+from rngsvc.protocol.entries import HandEntry
 from rngsvc.protocol.errors import ProofError
 from rngsvc.protocol.merkle import verify_consistency
 from rngsvc.v1 import audit_pb2_grpc, log_pb2, log_pb2_grpc, shuffle_pb2, shuffle_pb2_grpc
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 SAMPLE_INTERVAL_S: Final = 1.0
 
-_TABLE_ENTRIES: Final = (TableEntry, ReserveEntry, PromiseEntry, SealEntry, DrawEntry, CloseEntry)
 
 
 class Consistency(StrEnum):
@@ -216,5 +215,5 @@ class Connection:
 def chain_in(chain: TableChain, logged: Iterable[Logged]) -> None:
     """Add entries of one table to what was seen of it."""
     for each in logged:
-        assert isinstance(each.entry, _TABLE_ENTRIES), "checked before: these are a table's entries"
+        assert isinstance(each.entry, HandEntry), "checked before: these are a table's entries"
         chain.add(each, each.entry)

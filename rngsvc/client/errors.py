@@ -8,6 +8,7 @@ for the caller's retry and alarm rules; the second is for his auditor.
 from dataclasses import dataclass
 
 from rngsvc.proven_hand import (
+    ChoiceMismatch,
     ContextMismatch,
     ContributionMismatch,
     EntryMismatch,
@@ -15,6 +16,7 @@ from rngsvc.proven_hand import (
     OpeningMismatch,
     RevealMismatch,
     StepMismatch,
+    TwinMismatch,
     Unproven,
 )
 
@@ -22,6 +24,7 @@ __all__ = [
     "AnswerMalformed",
     "CallFailed",
     "CheckpointRejected",
+    "ChoiceMismatch",
     "ContextMismatch",
     "ContributionMismatch",
     "EntryMismatch",
@@ -41,6 +44,7 @@ __all__ = [
     "ServiceBroken",
     "ServiceStopped",
     "StepMismatch",
+    "TwinMismatch",
     "Unavailable",
     "Unproven",
     "Violation",

@@ -6,13 +6,13 @@ from rngsvc.client.log_view import Logged
 from rngsvc.protocol.entries import DrawEntry, Location, SealEntry
 from rngsvc.protocol.errors import MalformedError
 from rngsvc.protocol.receipt import LoggedEntry, Opening, OwnContribution, Receipt, SealedShuffle
-from rngsvc.proven_hand import EntryMismatch, Placed, ProvenHand
+from rngsvc.proven_hand import EntryMismatch, ProvenHand
 
 
 def receipt_of(
     hand: ProvenHand,
     entries: Iterable[Logged],
-    own: tuple[bytes, bytes] | None,
+    own: tuple[bytes, ...] | None,
     seen: Iterable[Location] | None,
 ) -> Receipt:
     """Return the receipt of ``hand`` with its log ``entries``; see `Hand.receipt`."""
@@ -29,7 +29,7 @@ def receipt_of(
             LoggedEntry(entry=each.raw.decode("ascii"), proof=each.proof_text)
             for each in sorted(entries, key=lambda logged: logged.index)
         ),
-        own=OwnContribution(id=own[0], seed=own[1]) if own else None,
+        own=OwnContribution(**dict(zip(("id", "seed", "choice"), own, strict=False))) if own else None,
         contributions=hand.contribution_leaves,
         shuffles=tuple(SealedShuffle(k=each.k, n=each.n, leaves=leaves) for each, leaves in known) or None,
         openings=tuple(Opening(k=each.k, p=each.place, item=each.item, salt=each.salt) for each in openings) or None,
@@ -49,7 +49,7 @@ def restore_from(hand: ProvenHand, receipt: bytes) -> None:
     ):
         if due != found:
             raise EntryMismatch(name, due, found)
-    started: Placed | None = hand.draw.logged if hand.draw else hand.shuffles[0].logged if hand.shuffles else None
+    started = hand.start_entry
     if kept.contributions is not None and started is not None:
         assert isinstance(started.entry, SealEntry | DrawEntry), "that is how a hand starts"
         hand.contributed(started.entry, kept.contributions)

@@ -13,7 +13,7 @@ from rngsvc.client.errors import AnswerMalformed, EntryMismatch, OpeningMismatch
 from rngsvc.client.log_view import Logged, TableChain, split_hashes
 from rngsvc.client.receipts import receipt_of, restore_from
 from rngsvc.protocol.entries import Location, ReserveEntry, TableEntry
-from rngsvc.proven_hand import Close, Contributions, Opening, ProvenHand, Shuffle, entry_of
+from rngsvc.proven_hand import Choice, Close, Contributions, Opening, ProvenHand, Shuffle, entry_of
 from rngsvc.v1 import log_pb2, shuffle_pb2
 
 OUTCOMES = {
@@ -24,6 +24,7 @@ OUTCOMES = {
 STATES = {
     "reserved": shuffle_pb2.HAND_STATE_RESERVED,
     "promised": shuffle_pb2.HAND_STATE_PROMISED,
+    "unchosen": shuffle_pb2.HAND_STATE_UNCHOSEN,
     "sealed": shuffle_pb2.HAND_STATE_SEALED,
     "drawn": shuffle_pb2.HAND_STATE_DRAWN,
     "closed": shuffle_pb2.HAND_STATE_CLOSED,
@@ -82,23 +83,39 @@ class Table:
         self._next_seq = first + count
         return tuple(Hand(self, self._begin(logged, first + i), [self.logged, logged]) for i in range(count))
 
-    async def promise_many(self, hands: Sequence["Hand"], promises: Sequence[Mapping[bytes, bytes]]) -> None:
-        """Log the promises (contributor id -> promise) of consecutive hands, at most 64, in one entry."""
+    async def promise_many(
+        self,
+        hands: Sequence["Hand"],
+        promises: Sequence[Mapping[bytes, bytes]],
+        choice_promises: Sequence[Mapping[bytes, bytes]] | None = None,
+    ) -> None:
+        """Log the promises (contributor id -> promise) of consecutive hands, at most 64, in one entry.
+
+        At a twin table everybody who promises a seed promises a choice too: ``choice_promises``.
+        """
         if len(hands) != len(promises) or any(b.seq != a.seq + 1 for a, b in pairwise(hands)):
             raise ValueError("hands: must be consecutive, with promises for each")
+        rows: list[tuple[tuple[bytes, ...], ...]] = [tuple(sorted(each.items())) for each in promises]
+        if choice_promises is not None:
+            if list(map(set, choice_promises)) != list(map(set, promises)):
+                raise ValueError("choice_promises: must be of those who promise seeds, for each hand")
+            rows = [tuple((*row, q[row[0]]) for row in each) for each, q in zip(rows, choice_promises, strict=True)]
         request = shuffle_pb2.PromiseSeedsRequest(
             table=self.id,
             first_seq=hands[0].seq,
             hands=[
                 shuffle_pb2.HandPromises(
-                    promises=[shuffle_pb2.Promise(contributor=i, promise=p) for i, p in sorted(each.items())]
+                    promises=[
+                        shuffle_pb2.Promise(contributor=row[0], promise=row[1], choice_promise=b"".join(row[2:]))
+                        for row in each
+                    ]
                 )
-                for each in promises
+                for each in rows
             ],
         )
         answer = await self.connection.caller.repeatable(self.connection.shuffle_service.PromiseSeeds, request)
         logged = await self.connection.logged(answer.logged)
-        for hand, each in zip(hands, promises, strict=True):
+        for hand, each in zip(hands, rows, strict=True):
             hand.proven.promised(logged, each)
             hand.entries[logged.index] = logged
         chain_in(self.chain, [logged])
@@ -169,17 +186,27 @@ class Hand:
 
     @property
     def state(self) -> str:
-        """`reserved`, `promised`, `sealed`, `drawn` or `closed`, by what is known here."""
+        """`reserved`, `promised`, `unchosen`, `sealed`, `drawn` or `closed`, by what is known here."""
         return self.proven.state
+
+    @property
+    def choice(self) -> Choice | None:
+        """At a twin table: which deck is played, and the other one, once that is decided."""
+        return self.proven.choice
 
     @property
     def openings(self) -> Mapping[Location, Opening]:
         """Everything opened so far, by (k, place)."""
         return self.proven.openings
 
-    async def promise(self, promises: Mapping[bytes, bytes]) -> None:
-        """Log who will contribute: contributor id (1..64 bytes) -> promise (`rngsvc.protocol.commitment.promise`)."""
-        await self.table.promise_many([self], [promises])
+    async def promise(
+        self, promises: Mapping[bytes, bytes], choice_promises: Mapping[bytes, bytes] | None = None
+    ) -> None:
+        """Log who will contribute: contributor id (1..64 bytes) -> promise (`rngsvc.protocol.commitment.promise`).
+
+        ``choice_promises`` belong to twin tables (`rngsvc.protocol.twin.promise_choice`).
+        """
+        await self.table.promise_many([self], [promises], None if choice_promises is None else [choice_promises])
 
     async def seal(self, n: int, contributions: Contributions | None = None) -> Shuffle:
         """Shuffle items 0..n-1 with the contributors' seeds (id -> seed) and seal every place.
@@ -212,6 +239,47 @@ class Hand:
             split_hashes(contribution_leaves, "contribution_leaves"),
             split_hashes(leaves, "leaves"),
         )
+        self._keep(logged)
+        self._opened_with_the_seal(shuffle, openings)
+        return shuffle
+
+    async def seal_twin(self, n: int, contributions: Contributions | None = None) -> None:
+        """At a twin table: seal two decks of items 0..n-1. Then contributors may give their choices (`choose`)."""
+        given = dict(contributions or {})
+        request = shuffle_pb2.SealShuffleRequest(
+            table=self.table.id, seq=self.seq, item_count=n, contributions=contribution_messages(given)
+        )
+        answer = await self._connection.caller.repeatable(self._connection.shuffle_service.SealShuffle, request)
+        logged = await self._connection.logged(answer.logged)
+        self.sealed_twin(logged, n, given, answer.leaves, answer.contribution_leaves, early=answer.HasField("openings"))
+
+    def sealed_twin(
+        self, logged: Logged, n: int, given: Contributions, leaves: bytes, contribution_leaves: bytes, *, early: bool
+    ) -> None:
+        """Check and take in the answer to a seal of two decks; ``early`` says that openings came with it."""
+        if leaves or early:
+            raise AnswerMalformed("leaves, openings: must not be there before the choice between two decks")
+        self.proven.sealed_twin(logged, n, given, split_hashes(contribution_leaves, "contribution_leaves"))
+        self._keep(logged)
+
+    async def choose(self, choices: Contributions | None = None) -> Shuffle:
+        """At a twin table: have the contributors' choices (id -> choice) decide which deck is played, and return it.
+
+        The other deck is derived again before this returns: TwinMismatch if it is not what the service sealed. What it
+        held is in `choice`. In mode `full` all openings of the played one come too. If nobody chose, the hand proves
+        nothing to the public.
+        """
+        given = dict(choices or {})
+        request = shuffle_pb2.ChooseTwinRequest(table=self.table.id, seq=self.seq, choices=choice_messages(given))
+        answer = await self._connection.caller.repeatable(self._connection.shuffle_service.ChooseTwin, request)
+        logged = await self._connection.logged(answer.logged)
+        return self.chosen(logged, given, answer.leaves, answer.openings if answer.HasField("openings") else None)
+
+    def chosen(
+        self, logged: Logged, given: Contributions, leaves: bytes, openings: shuffle_pb2.Openings | None
+    ) -> Shuffle:
+        """Check and take in the answer to a choice."""
+        shuffle = self.proven.chosen(logged, given, split_hashes(leaves, "leaves"))
         self._keep(logged)
         self._opened_with_the_seal(shuffle, openings)
         return shuffle
@@ -265,6 +333,8 @@ class Hand:
             return
         if k > 0:
             await self._reshuffle(k, shuffle.inputs)
+        elif self.choice:
+            await self.choose(self.proven.choices)
         elif self.proven.nobody_contributed:
             await self.seal(shuffle.n)
         else:
@@ -292,11 +362,12 @@ class Hand:
         self._keep(logged)
         return draw.values
 
-    def receipt(self, own: tuple[bytes, bytes] | None = None, seen: Iterable[Location] | None = None) -> bytes:
+    def receipt(self, own: tuple[bytes, ...] | None = None, seen: Iterable[Location] | None = None) -> bytes:
         """Return the hand as a receipt (rs1-receipt/1), which anybody can check offline.
 
-        ``own`` is the holder's contributor id and seed, if he has one. ``seen`` are the opened locations that he may
-        see; without it the receipt holds every opening, which is for the game server's own files only.
+        ``own`` is the holder's contributor id and seed, if he has one, and at a twin table his choice. ``seen`` are the
+        opened locations that he may see; without it the receipt holds every opening, which is for the game server's own
+        files only.
         """
         entries = [*self.entries.values(), *self._connection.log.key_entries_for(self.entries.values())]
         return receipt_of(self.proven, entries, own, seen).encode().encode("ascii")
@@ -360,3 +431,8 @@ async def proven_from(
 def contribution_messages(given: Contributions) -> list[shuffle_pb2.Contribution]:
     """Return the pairs as the service wants them, ascending by id."""
     return [shuffle_pb2.Contribution(contributor=i, seed=seed) for i, seed in sorted(given.items())]
+
+
+def choice_messages(given: Contributions) -> list[shuffle_pb2.Choice]:
+    """Return the choices as the service wants them, ascending by id."""
+    return [shuffle_pb2.Choice(contributor=i, choice=choice) for i, choice in sorted(given.items())]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
@@ -22,7 +23,7 @@ from rngsvc.examiner import HandExaminer, documents_in
 from rngsvc.findings import BY_AUDITOR, Check, Finding
 from rngsvc.keys.location import KeyUnavailable
 from rngsvc.keys.making import AuditorKeys
-from rngsvc.monitor import GivenUp, Unclosed
+from rngsvc.monitor import GivenUp, TwinCount, Unclosed
 from rngsvc.protocol.errors import MalformedError, ProofError
 from rngsvc.protocol.signed_note import NoteKey
 from rngsvc.saved_audit import SavedAudit
@@ -244,6 +245,7 @@ def _facts(audited: Audited, *, examined: bool) -> dict[str, object]:
         "findings": [_finding(each) for each in audited.findings],
         "unclosed": [_unclosed(each) for each in audited.unclosed],
         "given_up": [_given_up(each) for each in audited.given_up],
+        "twin": [{"table": table.hex(), **asdict(count)} for table, count in audited.twin.items()],
     }
 
 
@@ -287,6 +289,9 @@ def _show(audited: Audited, facts: dict[str, object], *, examined: bool) -> None
     for each in audited.unclosed:
         text = f"table {each.table.hex()}, hand {each.seq}: {each.state}, expires {_time(each.expires_ms)}"
         _line("unclosed", text, "yellow")
+    for twin_table, hands in audited.twin.items():
+        style = "yellow" if hands.by_nobody or hands.unchosen else ""
+        _line("twin", f"table {twin_table.hex()}: {_twin(hands)}", style)
     for fault in audited.log_faults:
         _line("log", fault, "bold red")
     for note in audited.evidence:
@@ -300,6 +305,13 @@ def _show(audited: Audited, facts: dict[str, object], *, examined: bool) -> None
     if facts["verdict"] == "pass":
         checked = [each for each in Check if examined or each not in BY_AUDITOR]
         _line("pass", f"{', '.join(checked)}, tiles, root and signature are in order", "green")
+
+
+def _twin(hands: TwinCount) -> str:
+    said = f"{hands.decided} hands decided by {hands.choices - hands.missing} of {hands.choices} promised choices"
+    if hands.by_nobody:
+        said += f"; in {hands.by_nobody} nobody chose, which proves nothing"
+    return f"{said}; {hands.unchosen} sealed and closed without a choice"
 
 
 def _line(word: str, text: str, style: str = "") -> None:

@@ -86,6 +86,8 @@ class _HandStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HandState.V
     """Its numbers are drawn."""
     HAND_STATE_CLOSED: _HandState.ValueType  # 5
     """It is closed."""
+    HAND_STATE_UNCHOSEN: _HandState.ValueType  # 6
+    """Twin tables: both decks are sealed, and nobody has chosen between them."""
 
 class HandState(_HandState, metaclass=_HandStateEnumTypeWrapper):
     """Where a hand is in its life."""
@@ -102,6 +104,8 @@ HAND_STATE_DRAWN: HandState.ValueType  # 4
 """Its numbers are drawn."""
 HAND_STATE_CLOSED: HandState.ValueType  # 5
 """It is closed."""
+HAND_STATE_UNCHOSEN: HandState.ValueType  # 6
+"""Twin tables: both decks are sealed, and nobody has chosen between them."""
 Global___HandState: _TypeAlias = HandState  # noqa: Y015
 
 class _Outcome:
@@ -144,6 +148,7 @@ class RegisterTableRequest(_message.Message):
     TTL_S_FIELD_NUMBER: _builtins.int
     AUDITOR_X25519_FIELD_NUMBER: _builtins.int
     AUDITOR_ED25519_FIELD_NUMBER: _builtins.int
+    TWIN_FIELD_NUMBER: _builtins.int
     table: _builtins.bytes
     """The table: 16 bytes (a UUID)."""
     mode: Global___Mode.ValueType
@@ -156,6 +161,8 @@ class RegisterTableRequest(_message.Message):
     """The auditor's raw X25519 public key, 32 bytes; with REVEAL_ESCROW only."""
     auditor_ed25519: _builtins.bytes
     """The auditor's raw Ed25519 public key, 32 bytes; with REVEAL_ESCROW only."""
+    twin: _builtins.bool
+    """Twin mode: two decks are sealed for each hand, and contributors choose which is played and which opened whole."""
     def __init__(
         self,
         *,
@@ -165,10 +172,11 @@ class RegisterTableRequest(_message.Message):
         ttl_s: _builtins.int = ...,
         auditor_x25519: _builtins.bytes = ...,
         auditor_ed25519: _builtins.bytes = ...,
+        twin: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["auditor_ed25519", b"auditor_ed25519", "auditor_x25519", b"auditor_x25519", "mode", b"mode", "reveal", b"reveal", "table", b"table", "ttl_s", b"ttl_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["auditor_ed25519", b"auditor_ed25519", "auditor_x25519", b"auditor_x25519", "mode", b"mode", "reveal", b"reveal", "table", b"table", "ttl_s", b"ttl_s", "twin", b"twin"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -260,19 +268,23 @@ class Promise(_message.Message):
 
     CONTRIBUTOR_FIELD_NUMBER: _builtins.int
     PROMISE_FIELD_NUMBER: _builtins.int
+    CHOICE_PROMISE_FIELD_NUMBER: _builtins.int
     contributor: _builtins.bytes
     """The contributor's id: 1..64 bytes."""
     promise: _builtins.bytes
-    """The promise, 32 bytes."""
+    """The promise of the seed, 32 bytes."""
+    choice_promise: _builtins.bytes
+    """The promise of the choice, 32 bytes; at twin tables, and only there."""
     def __init__(
         self,
         *,
         contributor: _builtins.bytes = ...,
         promise: _builtins.bytes = ...,
+        choice_promise: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["contributor", b"contributor", "promise", b"promise"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["choice_promise", b"choice_promise", "contributor", b"contributor", "promise", b"promise"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -469,7 +481,7 @@ class SealShuffleResponse(_message.Message):
     CONTRIBUTION_LEAVES_FIELD_NUMBER: _builtins.int
     OPENINGS_FIELD_NUMBER: _builtins.int
     leaves: _builtins.bytes
-    """The leaf of every place, 32 bytes each, one after the other."""
+    """The leaf of every place, 32 bytes each, one after the other; empty at a twin table."""
     contribution_leaves: _builtins.bytes
     """The contributions' Merkle leaf hashes, 32 bytes each: every contributor's path at once."""
     @_builtins.property
@@ -478,7 +490,7 @@ class SealShuffleResponse(_message.Message):
 
     @_builtins.property
     def openings(self) -> Global___Openings:
-        """All openings; with MODE_FULL only."""
+        """All openings; with MODE_FULL only, and not at a twin table."""
 
     def __init__(
         self,
@@ -495,6 +507,100 @@ class SealShuffleResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SealShuffleResponse: _TypeAlias = SealShuffleResponse  # noqa: Y015
+
+@_typing.final
+class Choice(_message.Message):
+    """A contributor's choice."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTRIBUTOR_FIELD_NUMBER: _builtins.int
+    CHOICE_FIELD_NUMBER: _builtins.int
+    contributor: _builtins.bytes
+    """The contributor's id as promised, 1..64 bytes."""
+    choice: _builtins.bytes
+    """The promised choice, 32..64 bytes."""
+    def __init__(
+        self,
+        *,
+        contributor: _builtins.bytes = ...,
+        choice: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["choice", b"choice", "contributor", b"contributor"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Choice: _TypeAlias = Choice  # noqa: Y015
+
+@_typing.final
+class ChooseTwinRequest(_message.Message):
+    """Asks to decide between the two sealed decks of a twin table's hand."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_FIELD_NUMBER: _builtins.int
+    SEQ_FIELD_NUMBER: _builtins.int
+    CHOICES_FIELD_NUMBER: _builtins.int
+    table: _builtins.bytes
+    """The table, 16 bytes."""
+    seq: _builtins.int
+    """The hand."""
+    @_builtins.property
+    def choices(self) -> _containers.RepeatedCompositeFieldContainer[Global___Choice]:
+        """The given choices, ids strictly ascending. Who was absent at the seal may choose. Without any, the hand proves
+        nothing to the public.
+        """
+
+    def __init__(
+        self,
+        *,
+        table: _builtins.bytes = ...,
+        seq: _builtins.int = ...,
+        choices: _abc.Iterable[Global___Choice] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["choices", b"choices", "seq", b"seq", "table", b"table"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChooseTwinRequest: _TypeAlias = ChooseTwinRequest  # noqa: Y015
+
+@_typing.final
+class ChooseTwinResponse(_message.Message):
+    """A decided hand. From here on it is an ordinary one, with the deck that is played."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LOGGED_FIELD_NUMBER: _builtins.int
+    LEAVES_FIELD_NUMBER: _builtins.int
+    OPENINGS_FIELD_NUMBER: _builtins.int
+    leaves: _builtins.bytes
+    """The leaf of every place of the deck that is played, 32 bytes each, one after the other."""
+    @_builtins.property
+    def logged(self) -> _log_pb2.LoggedEntry:
+        """The `choose` entry: the deck that is played, and the seed of the other one."""
+
+    @_builtins.property
+    def openings(self) -> Global___Openings:
+        """All its openings; with MODE_FULL only."""
+
+    def __init__(
+        self,
+        *,
+        logged: _log_pb2.LoggedEntry | None = ...,
+        leaves: _builtins.bytes = ...,
+        openings: Global___Openings | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["logged", b"logged", "openings", b"openings"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leaves", b"leaves", "logged", b"logged", "openings", b"openings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChooseTwinResponse: _TypeAlias = ChooseTwinResponse  # noqa: Y015
 
 @_typing.final
 class Location(_message.Message):
@@ -832,7 +938,7 @@ class GetHandResponse(_message.Message):
     """When the hand expires if it stays unclosed, ms since 1970 UTC; 0 if it is closed or a lower one is open."""
     @_builtins.property
     def entries(self) -> _containers.RepeatedCompositeFieldContainer[_log_pb2.LoggedEntry]:
-        """The table's entry, then this hand's entries in log order (reserve, promise, seal or draw, close)."""
+        """The table's entry, then this hand's entries in log order (reserve, promise, seal or draw, choose, close)."""
 
     @_builtins.property
     def opened(self) -> _containers.RepeatedCompositeFieldContainer[Global___Openings]:
@@ -1156,7 +1262,7 @@ class BatchSealShuffleResponse(_message.Message):
     OPENINGS_FIELD_NUMBER: _builtins.int
     FAILURES_FIELD_NUMBER: _builtins.int
     leaves: _builtins.bytes
-    """32 * item_count bytes for each sealed hand, one hand after the other."""
+    """32 * item_count bytes for each sealed hand, one hand after the other; none for those of twin tables."""
     @_builtins.property
     def logged(self) -> Global___BatchEntries:
         """The `seal` entries."""
@@ -1167,7 +1273,7 @@ class BatchSealShuffleResponse(_message.Message):
 
     @_builtins.property
     def openings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Openings]:
-        """The openings of each sealed hand whose table has MODE_FULL."""
+        """The openings of each sealed hand whose table has MODE_FULL and no twin mode."""
 
     @_builtins.property
     def failures(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchFailure]:
@@ -1189,6 +1295,106 @@ class BatchSealShuffleResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BatchSealShuffleResponse: _TypeAlias = BatchSealShuffleResponse  # noqa: Y015
+
+@_typing.final
+class HandChoices(_message.Message):
+    """The choices for one hand of a batch."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHOICES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def choices(self) -> _containers.RepeatedCompositeFieldContainer[Global___Choice]:
+        """Ids strictly ascending."""
+
+    def __init__(
+        self,
+        *,
+        choices: _abc.Iterable[Global___Choice] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["choices", b"choices"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HandChoices: _TypeAlias = HandChoices  # noqa: Y015
+
+@_typing.final
+class BatchChooseTwinRequest(_message.Message):
+    """Asks to decide one hand at each of many twin tables."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLES_FIELD_NUMBER: _builtins.int
+    SEQS_FIELD_NUMBER: _builtins.int
+    CHOICES_FIELD_NUMBER: _builtins.int
+    tables: _builtins.bytes
+    """The tables, 16 bytes each, all different: 1..256."""
+    @_builtins.property
+    def seqs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The hand at each table."""
+
+    @_builtins.property
+    def choices(self) -> _containers.RepeatedCompositeFieldContainer[Global___HandChoices]:
+        """None at all, or the choices at each table."""
+
+    def __init__(
+        self,
+        *,
+        tables: _builtins.bytes = ...,
+        seqs: _abc.Iterable[_builtins.int] | None = ...,
+        choices: _abc.Iterable[Global___HandChoices] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["choices", b"choices", "seqs", b"seqs", "tables", b"tables"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchChooseTwinRequest: _TypeAlias = BatchChooseTwinRequest  # noqa: Y015
+
+@_typing.final
+class BatchChooseTwinResponse(_message.Message):
+    """Decided hands at many twin tables."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LOGGED_FIELD_NUMBER: _builtins.int
+    LEAVES_FIELD_NUMBER: _builtins.int
+    OPENINGS_FIELD_NUMBER: _builtins.int
+    FAILURES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def logged(self) -> Global___BatchEntries:
+        """The `choose` entries."""
+
+    @_builtins.property
+    def leaves(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """The leaves of each decided hand, 32 bytes for each item that it was sealed with."""
+
+    @_builtins.property
+    def openings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Openings]:
+        """The openings of each decided hand whose table has MODE_FULL."""
+
+    @_builtins.property
+    def failures(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchFailure]:
+        """Items that failed."""
+
+    def __init__(
+        self,
+        *,
+        logged: Global___BatchEntries | None = ...,
+        leaves: _abc.Iterable[_builtins.bytes] | None = ...,
+        openings: _abc.Iterable[Global___Openings] | None = ...,
+        failures: _abc.Iterable[Global___BatchFailure] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["logged", b"logged"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failures", b"failures", "leaves", b"leaves", "logged", b"logged", "openings", b"openings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchChooseTwinResponse: _TypeAlias = BatchChooseTwinResponse  # noqa: Y015
 
 @_typing.final
 class BatchOpenCardsRequest(_message.Message):

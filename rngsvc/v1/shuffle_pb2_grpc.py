@@ -60,6 +60,11 @@ class ShuffleServiceStub:
                 request_serializer=rngsvc_dot_v1_dot_shuffle__pb2.SealShuffleRequest.SerializeToString,
                 response_deserializer=rngsvc_dot_v1_dot_shuffle__pb2.SealShuffleResponse.FromString,
                 _registered_method=True)
+        self.ChooseTwin = channel.unary_unary(
+                '/rngsvc.v1.ShuffleService/ChooseTwin',
+                request_serializer=rngsvc_dot_v1_dot_shuffle__pb2.ChooseTwinRequest.SerializeToString,
+                response_deserializer=rngsvc_dot_v1_dot_shuffle__pb2.ChooseTwinResponse.FromString,
+                _registered_method=True)
         self.Reshuffle = channel.unary_unary(
                 '/rngsvc.v1.ShuffleService/Reshuffle',
                 request_serializer=rngsvc_dot_v1_dot_shuffle__pb2.ReshuffleRequest.SerializeToString,
@@ -99,6 +104,11 @@ class ShuffleServiceStub:
                 '/rngsvc.v1.ShuffleService/BatchSealShuffle',
                 request_serializer=rngsvc_dot_v1_dot_shuffle__pb2.BatchSealShuffleRequest.SerializeToString,
                 response_deserializer=rngsvc_dot_v1_dot_shuffle__pb2.BatchSealShuffleResponse.FromString,
+                _registered_method=True)
+        self.BatchChooseTwin = channel.unary_unary(
+                '/rngsvc.v1.ShuffleService/BatchChooseTwin',
+                request_serializer=rngsvc_dot_v1_dot_shuffle__pb2.BatchChooseTwinRequest.SerializeToString,
+                response_deserializer=rngsvc_dot_v1_dot_shuffle__pb2.BatchChooseTwinResponse.FromString,
                 _registered_method=True)
         self.BatchOpenCards = channel.unary_unary(
                 '/rngsvc.v1.ShuffleService/BatchOpenCards',
@@ -143,7 +153,14 @@ class ShuffleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SealShuffle(self, request, context):
-        """Derives a hand's first shuffle and seals every place of it.
+        """Derives a hand's first shuffle and seals every place of it; at a twin table two decks, of which none is opened.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ChooseTwin(self, request, context):
+        """Twin tables: decides by the contributors' choices which deck is played, and shows the seed of the other.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -205,6 +222,13 @@ class ShuffleServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def BatchChooseTwin(self, request, context):
+        """ChooseTwin for many tables in one transaction.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def BatchOpenCards(self, request, context):
         """OpenCards for many tables in one transaction.
         """
@@ -241,6 +265,11 @@ def add_ShuffleServiceServicer_to_server(servicer, server):
                     servicer.SealShuffle,
                     request_deserializer=rngsvc_dot_v1_dot_shuffle__pb2.SealShuffleRequest.FromString,
                     response_serializer=rngsvc_dot_v1_dot_shuffle__pb2.SealShuffleResponse.SerializeToString,
+            ),
+            'ChooseTwin': grpc.unary_unary_rpc_method_handler(
+                    servicer.ChooseTwin,
+                    request_deserializer=rngsvc_dot_v1_dot_shuffle__pb2.ChooseTwinRequest.FromString,
+                    response_serializer=rngsvc_dot_v1_dot_shuffle__pb2.ChooseTwinResponse.SerializeToString,
             ),
             'Reshuffle': grpc.unary_unary_rpc_method_handler(
                     servicer.Reshuffle,
@@ -281,6 +310,11 @@ def add_ShuffleServiceServicer_to_server(servicer, server):
                     servicer.BatchSealShuffle,
                     request_deserializer=rngsvc_dot_v1_dot_shuffle__pb2.BatchSealShuffleRequest.FromString,
                     response_serializer=rngsvc_dot_v1_dot_shuffle__pb2.BatchSealShuffleResponse.SerializeToString,
+            ),
+            'BatchChooseTwin': grpc.unary_unary_rpc_method_handler(
+                    servicer.BatchChooseTwin,
+                    request_deserializer=rngsvc_dot_v1_dot_shuffle__pb2.BatchChooseTwinRequest.FromString,
+                    response_serializer=rngsvc_dot_v1_dot_shuffle__pb2.BatchChooseTwinResponse.SerializeToString,
             ),
             'BatchOpenCards': grpc.unary_unary_rpc_method_handler(
                     servicer.BatchOpenCards,
@@ -407,6 +441,33 @@ class ShuffleService:
             '/rngsvc.v1.ShuffleService/SealShuffle',
             rngsvc_dot_v1_dot_shuffle__pb2.SealShuffleRequest.SerializeToString,
             rngsvc_dot_v1_dot_shuffle__pb2.SealShuffleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ChooseTwin(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rngsvc.v1.ShuffleService/ChooseTwin',
+            rngsvc_dot_v1_dot_shuffle__pb2.ChooseTwinRequest.SerializeToString,
+            rngsvc_dot_v1_dot_shuffle__pb2.ChooseTwinResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -623,6 +684,33 @@ class ShuffleService:
             '/rngsvc.v1.ShuffleService/BatchSealShuffle',
             rngsvc_dot_v1_dot_shuffle__pb2.BatchSealShuffleRequest.SerializeToString,
             rngsvc_dot_v1_dot_shuffle__pb2.BatchSealShuffleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BatchChooseTwin(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/rngsvc.v1.ShuffleService/BatchChooseTwin',
+            rngsvc_dot_v1_dot_shuffle__pb2.BatchChooseTwinRequest.SerializeToString,
+            rngsvc_dot_v1_dot_shuffle__pb2.BatchChooseTwinResponse.FromString,
             options,
             channel_credentials,
             insecure,

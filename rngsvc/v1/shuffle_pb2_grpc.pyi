@@ -46,7 +46,9 @@ class ShuffleServiceStub:
     PromiseSeeds: _grpc.UnaryUnaryMultiCallable[_shuffle_pb2.PromiseSeedsRequest, _shuffle_pb2.PromiseSeedsResponse]
     """Logs contributors' promises for reserved hands."""
     SealShuffle: _grpc.UnaryUnaryMultiCallable[_shuffle_pb2.SealShuffleRequest, _shuffle_pb2.SealShuffleResponse]
-    """Derives a hand's first shuffle and seals every place of it."""
+    """Derives a hand's first shuffle and seals every place of it; at a twin table two decks, of which none is opened."""
+    ChooseTwin: _grpc.UnaryUnaryMultiCallable[_shuffle_pb2.ChooseTwinRequest, _shuffle_pb2.ChooseTwinResponse]
+    """Twin tables: decides by the contributors' choices which deck is played, and shows the seed of the other."""
     Reshuffle: _grpc.UnaryUnaryMultiCallable[_shuffle_pb2.ReshuffleRequest, _shuffle_pb2.ReshuffleResponse]
     """Shuffles the items at named locations of the hand's earlier shuffles, and seals the result."""
     OpenCards: _grpc.UnaryUnaryMultiCallable[_shuffle_pb2.OpenCardsRequest, _shuffle_pb2.OpenCardsResponse]
@@ -63,6 +65,8 @@ class ShuffleServiceStub:
     """ReserveHands for many tables in one transaction."""
     BatchSealShuffle: _grpc.UnaryUnaryMultiCallable[_shuffle_pb2.BatchSealShuffleRequest, _shuffle_pb2.BatchSealShuffleResponse]
     """SealShuffle for many tables in one transaction."""
+    BatchChooseTwin: _grpc.UnaryUnaryMultiCallable[_shuffle_pb2.BatchChooseTwinRequest, _shuffle_pb2.BatchChooseTwinResponse]
+    """ChooseTwin for many tables in one transaction."""
     BatchOpenCards: _grpc.UnaryUnaryMultiCallable[_shuffle_pb2.BatchOpenCardsRequest, _shuffle_pb2.BatchOpenCardsResponse]
     """OpenCards for many tables in one transaction."""
     BatchCloseHand: _grpc.UnaryUnaryMultiCallable[_shuffle_pb2.BatchCloseHandRequest, _shuffle_pb2.BatchCloseHandResponse]
@@ -86,7 +90,9 @@ class ShuffleServiceAsyncStub(ShuffleServiceStub):
     PromiseSeeds: _aio.UnaryUnaryMultiCallable[_shuffle_pb2.PromiseSeedsRequest, _shuffle_pb2.PromiseSeedsResponse]  # type: ignore[assignment]
     """Logs contributors' promises for reserved hands."""
     SealShuffle: _aio.UnaryUnaryMultiCallable[_shuffle_pb2.SealShuffleRequest, _shuffle_pb2.SealShuffleResponse]  # type: ignore[assignment]
-    """Derives a hand's first shuffle and seals every place of it."""
+    """Derives a hand's first shuffle and seals every place of it; at a twin table two decks, of which none is opened."""
+    ChooseTwin: _aio.UnaryUnaryMultiCallable[_shuffle_pb2.ChooseTwinRequest, _shuffle_pb2.ChooseTwinResponse]  # type: ignore[assignment]
+    """Twin tables: decides by the contributors' choices which deck is played, and shows the seed of the other."""
     Reshuffle: _aio.UnaryUnaryMultiCallable[_shuffle_pb2.ReshuffleRequest, _shuffle_pb2.ReshuffleResponse]  # type: ignore[assignment]
     """Shuffles the items at named locations of the hand's earlier shuffles, and seals the result."""
     OpenCards: _aio.UnaryUnaryMultiCallable[_shuffle_pb2.OpenCardsRequest, _shuffle_pb2.OpenCardsResponse]  # type: ignore[assignment]
@@ -103,6 +109,8 @@ class ShuffleServiceAsyncStub(ShuffleServiceStub):
     """ReserveHands for many tables in one transaction."""
     BatchSealShuffle: _aio.UnaryUnaryMultiCallable[_shuffle_pb2.BatchSealShuffleRequest, _shuffle_pb2.BatchSealShuffleResponse]  # type: ignore[assignment]
     """SealShuffle for many tables in one transaction."""
+    BatchChooseTwin: _aio.UnaryUnaryMultiCallable[_shuffle_pb2.BatchChooseTwinRequest, _shuffle_pb2.BatchChooseTwinResponse]  # type: ignore[assignment]
+    """ChooseTwin for many tables in one transaction."""
     BatchOpenCards: _aio.UnaryUnaryMultiCallable[_shuffle_pb2.BatchOpenCardsRequest, _shuffle_pb2.BatchOpenCardsResponse]  # type: ignore[assignment]
     """OpenCards for many tables in one transaction."""
     BatchCloseHand: _aio.UnaryUnaryMultiCallable[_shuffle_pb2.BatchCloseHandRequest, _shuffle_pb2.BatchCloseHandResponse]  # type: ignore[assignment]
@@ -147,7 +155,15 @@ class ShuffleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _shuffle_pb2.SealShuffleRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_shuffle_pb2.SealShuffleResponse, _abc.Awaitable[_shuffle_pb2.SealShuffleResponse]]:
-        """Derives a hand's first shuffle and seals every place of it."""
+        """Derives a hand's first shuffle and seals every place of it; at a twin table two decks, of which none is opened."""
+
+    @_abc_1.abstractmethod
+    def ChooseTwin(
+        self,
+        request: _shuffle_pb2.ChooseTwinRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_shuffle_pb2.ChooseTwinResponse, _abc.Awaitable[_shuffle_pb2.ChooseTwinResponse]]:
+        """Twin tables: decides by the contributors' choices which deck is played, and shows the seed of the other."""
 
     @_abc_1.abstractmethod
     def Reshuffle(
@@ -212,6 +228,14 @@ class ShuffleServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_shuffle_pb2.BatchSealShuffleResponse, _abc.Awaitable[_shuffle_pb2.BatchSealShuffleResponse]]:
         """SealShuffle for many tables in one transaction."""
+
+    @_abc_1.abstractmethod
+    def BatchChooseTwin(
+        self,
+        request: _shuffle_pb2.BatchChooseTwinRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_shuffle_pb2.BatchChooseTwinResponse, _abc.Awaitable[_shuffle_pb2.BatchChooseTwinResponse]]:
+        """ChooseTwin for many tables in one transaction."""
 
     @_abc_1.abstractmethod
     def BatchOpenCards(

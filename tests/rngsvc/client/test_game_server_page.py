@@ -46,6 +46,7 @@ def test_the_page_names_every_error_and_every_choice() -> None:
             assert f"`{name}`" in PAGE, name
     for each in Consistency:
         assert f"| `{each}`" in PAGE
-    for method in ("reserve_all", "seal_all", "open_all", "close_all", "register_table"):
+    several = ("reserve_all", "seal_all", "seal_twin_all", "choose_all", "open_all", "close_all")
+    for method in (*several, "register_table"):
         assert hasattr(Client, method)
         assert method in PAGE

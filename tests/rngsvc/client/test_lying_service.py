@@ -18,10 +18,12 @@ from rngsvc.protocol.commitment import hand_context, promise
 from rngsvc.protocol.entries import Entry, parse_entry
 from rngsvc.protocol.merkle import EMPTY_ROOT
 from rngsvc.protocol.signed_note import NoteKey, sign
+from rngsvc.protocol.twin import promise_choice
 from tests.rngsvc.client.lying import Forger, Lie, Withheld, lying_server
 from tests.rngsvc.conftest import RunningService
 
 SEED = bytes([7]) * 32
+CHOICE = bytes([8]) * 32
 AUDITOR = SigningKey(Ed25519PrivateKey.generate())
 Scene = Callable[[Client], Awaitable[object]]
 
@@ -43,6 +45,45 @@ async def sealed(client: Client, mode: str = "shoe") -> Hand:
     hand = await promised(client, mode)
     await hand.seal(52, {b"me": SEED})
     return hand
+
+
+async def unchosen(client: Client, mode: str = "shoe", reveal: str = "public") -> Hand:
+    auditor = (bytes([9]) + bytes(31), AUDITOR.public_key) if reveal == "escrow" else None
+    table = await client.register_table(os.urandom(16), mode=mode, reveal=reveal, auditor=auditor, twin=True)
+    hand = await table.reserve()
+    me = client.origin, table.id, 1, b"me"
+    await hand.promise({b"me": promise(*me, SEED)}, {b"me": promise_choice(*me, CHOICE)})
+    await hand.seal_twin(52, {b"me": SEED})
+    return hand
+
+
+async def chosen(client: Client) -> Hand:
+    hand = await unchosen(client)
+    await hand.choose({b"me": CHOICE})
+    return hand
+
+
+async def chosen_in_full(client: Client) -> None:
+    await (await unchosen(client, "full")).choose({b"me": CHOICE})
+
+
+async def chosen_and_found_again(client: Client) -> None:
+    hand = await client.hand((await chosen(client)).table.id, 1)
+    await hand.open(0, [0, 1])
+    await hand.close()
+
+
+async def unchosen_closed(client: Client) -> Hand:
+    hand = await unchosen(client)
+    await hand.close("aborted", "misdeal")
+    return hand
+
+
+async def twin_batch(client: Client) -> None:
+    tables = [await client.register_table(os.urandom(16), mode=mode, twin=True) for mode in ("shoe", "full")]
+    hands = [pair[0] for pair in await client.reserve_all(tables) if not isinstance(pair, errors.CallFailed)]
+    await client.seal_twin_all(hands, 20)
+    await client.choose_all(hands)
 
 
 async def sealed_in_full(client: Client) -> Hand:
@@ -262,6 +303,7 @@ WHERE_LOGGED: list[tuple[str, str, Scene]] = [
     ("ReserveHands", "logged", promised),
     ("PromiseSeeds", "logged", promised),
     ("SealShuffle", "logged", sealed),
+    ("ChooseTwin", "logged", chosen),
     ("Reshuffle", "logged", reshuffled),
     ("DrawNumbers", "logged", drawn),
     ("CloseHand", "logged", closed),
@@ -289,6 +331,20 @@ LIES: list[tuple[str, str, Scene, Lie, type[Exception]]] = [
     ("no item", "SealShuffle", sealed_in_full, put("openings.items.5", lambda _: 52), errors.OpeningMismatch),
     ("salt in full", "SealShuffle", sealed_in_full, flip("openings.salts"), errors.OpeningMismatch),
     ("place in full", "SealShuffle", sealed_in_full, cut("openings.places"), errors.OpeningMismatch),
+    ("leaves before the choice", "SealShuffle", unchosen, put("leaves", lambda _: bytes(32)), errors.AnswerMalformed),
+    ("openings before it", "SealShuffle", unchosen, put("openings.k", int), errors.AnswerMalformed),
+    ("contribution of two", "SealShuffle", unchosen, flip("contribution_leaves"), errors.ContributionMismatch),
+    ("leaves", "ChooseTwin", chosen, flip("leaves", 40), errors.LeavesMismatch),
+    ("leaves cut", "ChooseTwin", chosen, put("leaves", lambda x: x[:-1]), errors.AnswerMalformed),
+    ("no leaves", "ChooseTwin", chosen, put("leaves", lambda _: b""), errors.LeavesMismatch),
+    ("openings in mode shoe", "ChooseTwin", chosen, put("openings.k", int), errors.AnswerMalformed),
+    ("no openings", "ChooseTwin", chosen_in_full, unset_openings, errors.AnswerMalformed),
+    ("item in full", "ChooseTwin", chosen_in_full, put("openings.items.5", lambda x: x ^ 1), errors.OpeningMismatch),
+    ("leaves before it", "BatchSealShuffle", twin_batch, put("leaves", lambda _: bytes(32)), errors.AnswerMalformed),
+    ("contributions less", "BatchSealShuffle", twin_batch, cut("contribution_leaves"), errors.AnswerMalformed),
+    ("leaves", "BatchChooseTwin", twin_batch, flip("leaves.1", 40), errors.LeavesMismatch),
+    ("leaves less", "BatchChooseTwin", twin_batch, cut("leaves"), errors.AnswerMalformed),
+    ("no openings", "BatchChooseTwin", twin_batch, cut("openings"), errors.AnswerMalformed),
     ("leaves", "Reshuffle", reshuffled, flip("leaves"), errors.LeavesMismatch),
     ("openings in mode shoe", "Reshuffle", reshuffled, put("openings.k", int), errors.AnswerMalformed),
     ("k", "OpenCards", opened, put("openings.k", add_one), errors.OpeningMismatch),
@@ -381,6 +437,7 @@ async def test_a_changed_answer_is_refused_by_name(
     "scene",
     [
         *(closed, reshuffled, drawn, found_again, found_and_closed, sealed_in_full, batch),
+        *(chosen, chosen_in_full, chosen_and_found_again, unchosen_closed, twin_batch),
         *(newest, one_entry, all_entries, later_entries),
         *(sampled, sampled_numbers, opened_for_the_auditor, judged, examined, results),
     ],
@@ -400,6 +457,10 @@ def said(**members: Any) -> Callable[[Entry], Entry]:
     return lambda entry: replace(entry, **members)
 
 
+def other_deck(entry: Any) -> Entry:
+    return replace(entry, deck=1 - entry.deck)
+
+
 def first_commitment_again(entry: Any) -> Entry:
     return replace(entry, commitments=(entry.commitments[0],) * 2)
 
@@ -417,6 +478,7 @@ def with_fitting_context(**members: Any) -> Callable[[Any], Entry]:
 
 
 OTHER = os.urandom(16)
+HASH = bytes(32)
 FORGERIES: list[tuple[str, str, Scene, Callable[[Any], Entry], type[Exception]]] = [
     ("another mode", "RegisterTable", table_of, said(mode="full"), errors.EntryMismatch),
     ("another table", "RegisterTable", table_of, said(table=OTHER), errors.EntryMismatch),
@@ -434,6 +496,21 @@ FORGERIES: list[tuple[str, str, Scene, Callable[[Any], Entry], type[Exception]]]
     ("other contributions", "SealShuffle", sealed, with_fitting_context(cr=EMPTY_ROOT), errors.ContributionMismatch),
     ("other promises", "SealShuffle", sealed, said(pre=bytes(32)), errors.EntryMismatch),
     ("another commitment", "SealShuffle", sealed, with_fitting_context(), errors.ContextMismatch),
+    ("an ordinary table", "RegisterTable", unchosen, said(twin=None), errors.EntryMismatch),
+    ("a twin table", "RegisterTable", table_of, said(twin=1), errors.EntryMismatch),
+    ("one commitment", "ReserveHands", unchosen, said(twin_commitments=None), errors.EntryMismatch),
+    ("no choice promised", "PromiseSeeds", unchosen, said(promises=(((b"me", bytes(32)),),)), errors.EntryMismatch),
+    ("another choice", "PromiseSeeds", unchosen, said(promises=(((b"me", HASH, HASH),),)), errors.EntryMismatch),
+    ("one deck", "SealShuffle", unchosen, said(twin_hc=None, twin_root=None, twin_used=None), errors.EntryMismatch),
+    ("another context of 1", "SealShuffle", unchosen, said(twin_hc=bytes(32)), errors.ContextMismatch),
+    ("another hand", "ChooseTwin", chosen, said(seq=2), errors.EntryMismatch),
+    ("another choice", "ChooseTwin", chosen, said(choices=(SEED,)), errors.ChoiceMismatch),
+    ("a choice dropped", "ChooseTwin", chosen, said(choices=(b"",)), errors.ChoiceMismatch),
+    ("a choice more", "ChooseTwin", chosen, said(choices=(CHOICE, CHOICE)), errors.ChoiceMismatch),
+    ("the other deck", "ChooseTwin", chosen, other_deck, errors.ChoiceMismatch),
+    ("another seed", "ChooseTwin", chosen, said(seed=bytes(48)), errors.TwinMismatch),
+    ("one seed kept", "CloseHand", unchosen_closed, said(twin_seed=None), errors.EntryMismatch),
+    ("another twin seed", "CloseHand", unchosen_closed, said(twin_seed=bytes(48)), errors.RevealMismatch),
     ("another number", "Reshuffle", reshuffled, said(k=2), errors.EntryMismatch),
     ("other locations", "Reshuffle", reshuffled, said(inputs=((0, 8), (0, 9), (0, 11))), errors.EntryMismatch),
     ("another context", "Reshuffle", reshuffled, said(hc=bytes(32)), errors.ContextMismatch),

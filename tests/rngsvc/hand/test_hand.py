@@ -10,6 +10,7 @@ import pytest
 import rngsvc.protocol
 from rngsvc.hand import (
     TRANSITIONS,
+    Chosen,
     Closed,
     Drawn,
     Event,
@@ -35,8 +36,15 @@ PROMISED = Promised(4, b"p" * 32, ((b"seat-1", b"P" * 32),))
 
 # Written down from the protocol's steps, not from the code: what each state allows.
 ALLOWED = {
-    "reserved": {"promise": "promised", "seal": "sealed", "draw": "drawn", "close": "closed"},
-    "promised": {"seal": "sealed", "draw": "drawn", "close": "closed"},
+    "reserved": {
+        "promise": "promised",
+        "seal": "sealed",
+        "seal_twin": "unchosen",
+        "draw": "drawn",
+        "close": "closed",
+    },
+    "promised": {"seal": "sealed", "seal_twin": "unchosen", "draw": "drawn", "close": "closed"},
+    "unchosen": {"choose": "sealed", "close": "closed"},
     "sealed": {"reshuffle": "sealed", "open": "sealed", "close": "closed"},
     "drawn": {"close": "closed"},
     "closed": {},
@@ -51,8 +59,12 @@ def step_of(event: Event, hand: Hand) -> Step:
             return PROMISED
         case Event.SEAL:
             return Sealed(5, 2_000, 0, 52, b"h" * 32, b"R" * 32, contributions=b"C" * 32, secret=b"contributed")
+        case Event.SEAL_TWIN:
+            return step_of(Event.SEAL, hand)._replace(twin=(b"H" * 32, b"T" * 32))
+        case Event.CHOOSE:
+            return Chosen(6, 2_500, 1)
         case Event.RESHUFFLE:
-            return Sealed(6 + k, 3_000, max(k, 1), 1, b"h" * 32, b"R" * 32, inputs=((0, 51 - k),))
+            return Sealed(7 + k, 3_000, max(k, 1), 1, b"h" * 32, b"R" * 32, inputs=((0, 51 - k),))
         case Event.OPEN:
             return Opened(4_000 + len(hand.openings), 0, (len(hand.openings),))
         case Event.DRAW:
@@ -66,6 +78,7 @@ def in_state(state: State) -> Hand:
     way: dict[State, tuple[Event, ...]] = {
         State.RESERVED: (),
         State.PROMISED: (Event.PROMISE,),
+        State.UNCHOSEN: (Event.SEAL_TWIN,),
         State.SEALED: (Event.SEAL,),
         State.DRAWN: (Event.DRAW,),
         State.CLOSED: (Event.CLOSE,),
@@ -133,6 +146,18 @@ def test_a_replayed_life_is_the_life_that_was_lived() -> None:
     assert count > 100
 
 
+@pytest.mark.parametrize(("deck", "context", "root"), [(0, b"h" * 32, b"R" * 32), (1, b"H" * 32, b"T" * 32)])
+def test_the_chosen_deck_is_the_first_shuffle_from_then_on(deck: int, context: bytes, root: bytes) -> None:
+    unchosen = advance(reserve(7, RESERVED._replace(twin=b"t" * 32)), step_of(Event.SEAL_TWIN, reserve(7, RESERVED)))
+    assert unchosen.commitment == b"c" * 32
+    hand = advance(unchosen, Chosen(6, 2_500, deck))
+    assert [(shuffle.context, shuffle.root) for shuffle in hand.shuffles] == [(context, root)]
+    assert hand.commitment == (b"t" if deck else b"c") * 32
+    assert hand.started_ms == 2_000
+    with pytest.raises(IllegalStep):
+        advance(hand, Chosen(7, 2_600, 1 - deck))
+
+
 def test_a_step_leaves_the_hand_that_it_was_taken_from() -> None:
     before = in_state(State.SEALED)
     opened = before.opened
@@ -194,4 +219,4 @@ def test_a_location_is_named_at_most_once(locations: tuple[tuple[int, int], ...]
 def test_the_life_of_a_hand_knows_no_clock_and_no_input() -> None:
     source = (Path(rngsvc.protocol.__path__[0]).parent / "hand.py").read_text()
     imported = set(re.findall(r"^(?:from|import) (\S+)", source, re.MULTILINE))
-    assert imported == {"collections.abc", "dataclasses", "enum", "typing"}
+    assert imported == {"collections.abc", "enum", "typing"}

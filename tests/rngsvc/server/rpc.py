@@ -172,6 +172,7 @@ def a_request(method: str) -> Message:
         "SealShuffle": p.SealShuffleRequest(
             table=table, seq=1, item_count=52, contributions=[p.Contribution(contributor=b"a", seed=bytes(32))]
         ),
+        "ChooseTwin": p.ChooseTwinRequest(table=table, seq=1, choices=[p.Choice(contributor=b"a", choice=bytes(32))]),
         "Reshuffle": p.ReshuffleRequest(table=table, seq=1, k=1, locations=[p.Location(k=0, place=3)]),
         "OpenCards": p.OpenCardsRequest(table=table, seq=1, k=0, places=[0, 1]),
         "CloseHand": p.CloseHandRequest(table=table, seq=1, outcome=p.OUTCOME_ABORTED, reason="misdeal"),
@@ -187,6 +188,7 @@ def a_request(method: str) -> Message:
         "ListHands": p.ListHandsRequest(table=table),
         "BatchReserveHands": p.BatchReserveHandsRequest(tables=table + table_id(1), first_seqs=[1, 1], count=1),
         "BatchSealShuffle": p.BatchSealShuffleRequest(tables=table, seqs=[1], item_count=52),
+        "BatchChooseTwin": p.BatchChooseTwinRequest(tables=table, seqs=[1]),
         "BatchOpenCards": p.BatchOpenCardsRequest(tables=table, seqs=[1], ks=[0], place_counts=[2], places=[0, 1]),
         "BatchCloseHand": p.BatchCloseHandRequest(tables=table, seqs=[1], outcome=p.OUTCOME_ABORTED, reason="misdeal"),
         "GetCheckpoint": log_pb2.GetCheckpointRequest(),

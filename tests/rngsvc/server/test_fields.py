@@ -67,6 +67,15 @@ def many(count: int, seed: bytes = bytes(32)) -> list[tuple[bytes, bytes]]:
     return [(b"%02d" % i, seed) for i in range(count)]
 
 
+def choice_promise(promised: bytes) -> Change:
+    given = p.Promise(contributor=b"a", promise=bytes(32), choice_promise=promised)
+    return put(hands=[p.HandPromises(promises=[given])])
+
+
+def choices(*pairs: tuple[bytes, bytes]) -> list[p.Choice]:
+    return [p.Choice(contributor=i, choice=choice) for i, choice in pairs]
+
+
 def locations(*places: tuple[int, int]) -> list[Any]:
     return [p.Location(k=k, place=place) for k, place in places]
 
@@ -124,6 +133,8 @@ BAD: dict[str, list[tuple[str, Change]]] = {
         ("hands[0].promises[0].contributor", promises((bytes(65), bytes(32)))),
         ("hands[0].promises[0].promise", promises((b"a", bytes(31)))),
         ("hands[0].promises[1].promise", promises((b"a", bytes(32)), (b"b", bytes(33)))),
+        ("hands[0].promises[0].choice_promise", choice_promise(bytes(31))),
+        ("hands[0].promises[0].choice_promise", choice_promise(bytes(33))),
     ],
     "SealShuffle": [
         *(("table", change) for change in BAD_TABLES),
@@ -131,6 +142,17 @@ BAD: dict[str, list[tuple[str, Change]]] = {
         ("item_count", put(item_count=0)),
         ("item_count", put(item_count=1021)),
         *BAD_CONTRIBUTIONS,
+    ],
+    "ChooseTwin": [
+        *(("table", change) for change in BAD_TABLES),
+        *(("seq", change) for change in BAD_SEQS),
+        ("choices", put(choices=choices(*many(17)))),
+        ("choices", put(choices=choices((b"b", bytes(32)), (b"a", bytes(32))))),
+        ("choices", put(choices=choices((b"a", bytes(32)), (b"a", bytes(32))))),
+        ("choices[0].contributor", put(choices=choices((b"", bytes(32))))),
+        ("choices[0].contributor", put(choices=choices((bytes(65), bytes(32))))),
+        ("choices[0].choice", put(choices=choices((b"a", bytes(31))))),
+        ("choices[1].choice", put(choices=choices((b"a", bytes(32)), (b"b", bytes(65))))),
     ],
     "Reshuffle": [
         *(("table", change) for change in BAD_TABLES),
@@ -182,7 +204,7 @@ BAD: dict[str, list[tuple[str, Change]]] = {
     "ListHands": [
         *(("table", change) for change in BAD_TABLES),
         ("page_size", put(page_size=1001)),
-        ("state", put(state=6)),
+        ("state", put(state=7)),
     ],
     "BatchReserveHands": [
         ("tables", put(tables=b"", first_seqs=[])),
@@ -209,6 +231,15 @@ BAD: dict[str, list[tuple[str, Change]]] = {
             "contributions[0].seed",
             put(contributions=[p.HandContributions(contributions=contributions((b"a", bytes(3))))]),
         ),
+    ],
+    "BatchChooseTwin": [
+        ("tables", put(tables=b"", seqs=[])),
+        ("tables", put(tables=TABLE[:-1])),
+        ("seqs", put(seqs=[])),
+        ("seq", put(seqs=[0])),
+        ("choices", put(choices=[p.HandChoices(), p.HandChoices()])),
+        ("choices", put(choices=[p.HandChoices(choices=choices(*many(17)))])),
+        ("choices[0].choice", put(choices=[p.HandChoices(choices=choices((b"a", bytes(3))))])),
     ],
     "BatchOpenCards": [
         ("tables", put(tables=TABLE[:-1])),
@@ -309,6 +340,7 @@ EXEMPT = {
     ("GetProofRequest", "index"),  # past the log's end is NOT_FOUND (test_log_service)
     # The path of a batch's rows names the single call's field.
     ("HandContributions", "contributions"),
+    ("HandChoices", "choices"),
 }
 
 

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from rngsvc.calls import (
     Caller,
+    ChooseTwin,
     CloseHand,
     Contributions,
     DrawNumbers,
@@ -42,6 +43,7 @@ from rngsvc.protocol.checkpoint import Checkpoint, verify_checkpoint
 from rngsvc.protocol.commitment import promise
 from rngsvc.protocol.entries import ReserveEntry, TableEntry, parse_entry
 from rngsvc.protocol.signed_note import NoteKey
+from rngsvc.protocol.twin import promise_choice
 from rngsvc.protocol.verify import verify
 from rngsvc.results import Results
 from rngsvc.sampling import Sampler
@@ -275,6 +277,20 @@ class Play:
         )
         return await self.world.service.promise(self.caller, PromiseSeeds(self.table, first, promises))
 
+    async def promise_twin(self, first: int, *hands: Sequence[tuple[bytes, bytes, bytes]]) -> Logged:
+        """Log the promises of the seeds and choices, (id, seed, choice), of the hands from `first` on."""
+        promises = tuple(
+            tuple(
+                (who, promise(ORIGIN, self.table, seq, who, seed), promise_choice(ORIGIN, self.table, seq, who, choice))
+                for who, seed, choice in hand
+            )
+            for seq, hand in enumerate(hands, first)
+        )
+        return await self.world.service.promise(self.caller, PromiseSeeds(self.table, first, promises))
+
+    async def choose(self, seq: int, choices: Contributions = ()) -> Shuffled:
+        return _only(await self.world.service.choose(self.caller, [ChooseTwin(self.table, seq, choices)]))
+
     async def seal(self, seq: int, n: int = 52, contributions: Contributions = ()) -> Shuffled:
         return _only(await self.world.service.seal(self.caller, [SealShuffle(self.table, seq, n, contributions)]))
 
@@ -313,8 +329,9 @@ async def audited(world: World) -> Monitor:
         assert not findings, findings
         entry = parse_entry(raw)
         if isinstance(entry, ReserveEntry):
-            assert seeds.isdisjoint(entry.commitments), "a seed was used twice"
-            seeds.update(entry.commitments)
+            made = {*entry.commitments, *(entry.twin_commitments or ())}
+            assert seeds.isdisjoint(made), "a seed was used twice"
+            seeds.update(made)
     checkpoint = verify_checkpoint(head.checkpoint.decode(), ORIGIN, [world.note_key])
     assert (checkpoint.size, checkpoint.root) == (head.size, head.root) == (monitor.size, monitor.root)
     for table in world.disk.tables:

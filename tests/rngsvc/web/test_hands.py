@@ -70,6 +70,36 @@ async def test_the_public_part_of_a_hand_verifies_and_shows_nothing_else(world: 
     assert [len(each["leaves"]) for each in shown["shuffles"]] == ([52, 2] if sealed else [])
 
 
+@pytest.mark.parametrize("reveal", ["public", "escrow"])
+@pytest.mark.parametrize("state", ["unchosen", "chosen", "closed", "closed without a choice"])
+async def test_the_public_part_of_a_twin_tables_hand_shows_no_deck_before_its_time(
+    world: World, reveal: str, state: str
+) -> None:
+    play = await world.play(0, reveal=reveal, twin=True)
+    choice = (ALICE[0], b"\x33" * 32)
+    await play.reserve(1)
+    await play.promise_twin(1, [(*ALICE, choice[1])])
+    await play.seal(1, 52, (ALICE,))
+    if state in {"chosen", "closed"}:
+        await play.choose(1, (choice,))
+    if state.startswith("closed"):
+        await play.close(1, *(() if state == "closed" else ("aborted", "misdeal")))
+    answer = await asked(world, f"/hands/{play.table.hex()}/1")
+    shown: dict[str, Any] = json.loads(answer.body)
+    chosen = state in {"chosen", "closed"}
+    kinds = ["table", "reserve", "promise", "seal", *(["choose"] if chosen else [])]
+    kinds += ["close"] if state.startswith("closed") else []
+    assert [json.loads(each["entry"])["type"] for each in shown["entries"]] == kinds
+    assert [len(each["leaves"]) for each in shown["shuffles"]] == ([52] if chosen else [])
+    report = verify(answer.body, world.note_key.vkey, world.clock.ms + 10_000, AUDITOR)
+    assert not report.failures
+    assert (report.step("twin").outcome is Outcome.CHECKED) is chosen
+    if state == "unchosen":
+        both = next(given for given in world.entropy.given if len(given) == 96)
+        for secret in (both[:48], both[48:], choice[1]):
+            assert secret.hex().encode() not in answer.body
+
+
 async def test_leaves_hide_the_cards(world: World) -> None:
     """The salts that would open a leaf are in no answer before the card is opened."""
     play = await played(world, "public", "sealed")
