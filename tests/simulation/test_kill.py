@@ -25,12 +25,14 @@ from rngsvc.monitor import Monitor
 from rngsvc.protocol.checkpoint import verify_checkpoint
 from rngsvc.protocol.commitment import promise
 from rngsvc.protocol.entries import ReserveEntry, parse_entry
+from rngsvc.protocol.twin import promise_choice
 from rngsvc.v1 import log_pb2, log_pb2_grpc, shuffle_pb2, shuffle_pb2_grpc
 from tests.scale import scaled
 from tests.simulation.process import ORIGIN, ServerProcess
 
 WORKERS = 64
 ALICE = (b"seat-1", b"\x11" * 32)
+ALICES_CHOICE = b"\x33" * 32
 BROKEN_OFF = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
 
 
@@ -46,12 +48,19 @@ def content(answer: Message) -> bytes:
 
 @dataclass
 class Worker:
-    """Plays at one table; ``answered`` are (method, request, content), ``in_flight`` the call without an answer."""
+    """Plays at one table; ``answered`` are (method, request, content), ``in_flight`` the call without an answer.
+
+    Every other table is a twin table.
+    """
 
     table: bytes
     seq: int = 0
     answered: list[tuple[str, Message, bytes]] = field(default_factory=list)
     in_flight: tuple[str, Message] | None = None
+
+    @property
+    def twin(self) -> bool:
+        return bool(self.table[0] & 1)
 
     async def call(self, stub: Any, method: str, request: Message) -> Any:
         self.in_flight = (method, request)
@@ -62,7 +71,7 @@ class Worker:
 
     async def register(self, stub: Any) -> None:
         request = shuffle_pb2.RegisterTableRequest(
-            table=self.table, mode=shuffle_pb2.MODE_SHOE, reveal=shuffle_pb2.REVEAL_PUBLIC
+            table=self.table, mode=shuffle_pb2.MODE_SHOE, reveal=shuffle_pb2.REVEAL_PUBLIC, twin=self.twin
         )
         await self.call(stub, "RegisterTable", request)
 
@@ -82,10 +91,12 @@ class Worker:
         who, seed = ALICE
         await self.call(stub, "ReserveHands", p.ReserveHandsRequest(table=table, first_seq=seq, count=1))
         promised = p.Promise(contributor=who, promise=promise(ORIGIN, table, seq, who, seed))
+        if self.twin:
+            promised.choice_promise = promise_choice(ORIGIN, table, seq, who, ALICES_CHOICE)
         hands = [p.HandPromises(promises=[promised])]
         await self.call(stub, "PromiseSeeds", p.PromiseSeedsRequest(table=table, first_seq=seq, hands=hands))
         given = [p.Contribution(contributor=who, seed=seed)]
-        if seq % 5 == 0:
+        if seq % 5 == 0 and not self.twin:
             draw = p.DrawNumbersRequest(
                 table=table, seq=seq, purpose=b"button", modulus=8, count=1, contributions=given
             )
@@ -93,6 +104,9 @@ class Worker:
         else:
             seal = p.SealShuffleRequest(table=table, seq=seq, item_count=52, contributions=given)
             await self.call(stub, "SealShuffle", seal)
+            if self.twin:
+                choices = [p.Choice(contributor=who, choice=ALICES_CHOICE)]
+                await self.call(stub, "ChooseTwin", p.ChooseTwinRequest(table=table, seq=seq, choices=choices))
             for start in range(0, 12, 4):
                 places = range(start, start + 1 + (seq + start) % 4)
                 await self.call(stub, "OpenCards", p.OpenCardsRequest(table=table, seq=seq, k=0, places=places))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.adversary.test_dropped_hands import ROWS as DROPPED
+from tests.simulation.adversary.test_twin_mode import ROWS as TWIN
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
@@ -23,6 +24,9 @@ def test_every_party_has_claims_and_says_what_remains() -> None:
 def test_its_figures_are_those_of_the_simulation() -> None:
     tenth = next(row for row in DROPPED if row.dropped == 0.1)
     assert f"within {tenth.half} hands with probability 1/2, within {tenth.surely} with 0.99" in PAGE
+    honest, colluding = TWIN[:2]
+    assert f"within {honest.half} hand with probability 1/2, within {honest.surely} with 0.99" in PAGE
+    assert f"speaks last 1/4: within {colluding.half} and {colluding.surely}" in PAGE
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split(" | ")[0].removeprefix("| "))

@@ -10,7 +10,16 @@ from dataclasses import dataclass, field, replace
 from rngsvc.audit import Audit
 from rngsvc.examiner import HandExaminer
 from rngsvc.findings import BY_AUDITOR
-from rngsvc.protocol.entries import CloseEntry, DrawEntry, Entry, PromiseEntry, ReserveEntry, SealEntry, TableEntry
+from rngsvc.protocol.entries import (
+    ChooseEntry,
+    CloseEntry,
+    DrawEntry,
+    Entry,
+    PromiseEntry,
+    ReserveEntry,
+    SealEntry,
+    TableEntry,
+)
 from rngsvc.protocol.receipt import Opening, OwnContribution, Receipt, SealedShuffle
 from rngsvc.protocol.verify import verify
 from rngsvc.web import public_receipt
@@ -44,14 +53,14 @@ async def receipt(
     world: World,
     table: bytes,
     seq: int,
-    own: tuple[bytes, bytes] | None = None,
+    own: tuple[bytes, ...] | None = None,
     openings: Iterable[Opening] = (),
 ) -> Receipt:
-    """Return what a player holds of a hand: the public part, his own seed, the cards that he saw."""
+    """Return what a player holds of a hand: the public part, his own seed and choice, the cards that he saw."""
     shown = await world.service.public_hand(table, seq)
     members = public_receipt(shown, ORIGIN, table.hex(), seq)
     public = Receipt.parse(json.dumps(members))
-    mine = OwnContribution(id=own[0], seed=own[1]) if own else None
+    mine = OwnContribution(**dict(zip(("id", "seed", "choice"), own, strict=False))) if own else None
     return replace(public, own=mine, openings=tuple(openings) or None)
 
 
@@ -95,7 +104,7 @@ def _is_of(entry: Entry, seq: int) -> bool:
             return entry.first <= seq < entry.first + len(entry.commitments)
         case PromiseEntry():
             return entry.first <= seq < entry.first + len(entry.promises)
-        case SealEntry() | DrawEntry() | CloseEntry():
+        case SealEntry() | ChooseEntry() | DrawEntry() | CloseEntry():
             return entry.seq == seq
         case _:
             return False

@@ -80,6 +80,37 @@ class Unasking(HandSecrets):
         return Given(tuple(seed or b"" for seed in listed), leaves, root_of(leaves), absent)
 
 
+STACKED_DECK = (51, 50, 49, 48, 51, *range(4, 51))
+"""Four aces on top, and one of them a second time: no order that the rule gives, and no permutation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stacking(HandSecrets):
+    """At a twin table: seals `STACKED_DECK` as deck 1 of every hand, and the honest deck 0 beside it."""
+
+    stacked: set[bytes]
+
+    def seeds(self, table: bytes, hand: Hand) -> tuple[bytes, bytes]:
+        both = HandSecrets.seeds(self, table, hand)
+        self.stacked.add(both[1])
+        return both
+
+    def deal_from(self, seed: bytes, k: int, context: bytes, items: Sequence[int]) -> Dealt:
+        honest = HandSecrets.deal_from(self, seed, k, context, items)
+        if seed not in self.stacked or k > 0:
+            return honest
+        leaves = seal(k, STACKED_DECK, honest.salts)
+        return Dealt(list(STACKED_DECK), honest.salts, leaves, cards_root(k, leaves), honest.used)
+
+
+@dataclass(frozen=True, slots=True)
+class PassingOver(HandSecrets):
+    """At a twin table: takes Anna's choice, and says that she gave none."""
+
+    def chosen(self, table: bytes, hand: Hand, choices: Contributions) -> tuple[bytes | None, ...]:
+        return HandSecrets.chosen(self, table, hand, tuple(each for each in choices if each[0] != b"anna"))
+
+
 class Swapping(Service):
     """Opens another card than it sealed at the place: the ace that lies somewhere else in the deck."""
 

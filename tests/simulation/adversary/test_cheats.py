@@ -1,7 +1,7 @@
 """Every way to cheat that the threat model names, carried out against the shipped code, and who catches it how.
 
 A cheat is caught with certainty, in the hand in which it happens; only giving up bad hands is a matter of numbers
-(`test_dropped_hands.py`). Twin mode is not built, so that nobody can lie in it.
+(`test_dropped_hands.py`), and who lies at a twin table is caught as often as the bit falls (`test_twin_mode.py`).
 """
 
 from collections.abc import Awaitable, Callable
