@@ -270,3 +270,74 @@ def test_a_store_of_a_later_layout_is_refused_and_left_alone(place: Place) -> No
     for _ in range(2):
         with pytest.raises(StoreFailed, match="layout 99, this dealer knows"):
             place.open()
+
+
+def test_a_store_of_an_earlier_layout_is_brought_up_to_date_with_all_that_is_in_it(tmp_path: Path) -> None:
+    import contextlib
+    import sqlite3
+
+    from dealer.store.migrations import layout_changes
+
+    path = tmp_path / "tables.sqlite3"
+    (first, *later) = layout_changes("sqlite", 0)
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.executescript(f"{first[1]} PRAGMA user_version = 1;")
+        db.execute("INSERT INTO tables VALUES (?, 'limit_stud', '1/2', NULL)", (T,))
+        db.executemany("INSERT INTO journal (table_id, entry) VALUES (?, ?)", [(T, '{"n": 1}'), (T, '{"n": 2}')])
+        db.execute("INSERT INTO accounts VALUES ('bank', 0)")
+        db.commit()
+    store = open_store(Location(path))
+    assert [entry["n"] for entry in store.table(T).journal] == [1, 2]
+    assert store.balances() == {BANK: 0}
+    store.close()
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (1 + len(later),)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_layout_changes_are_numbered_from_one_without_a_gap(kind: str) -> None:
+    from dealer.store.migrations import layout_changes
+
+    changes = layout_changes(kind, 0)
+    assert [number for number, _ in changes] == list(range(1, len(changes) + 1))
+    assert layout_changes(kind, len(changes)) == []
+
+
+# --- Where it lies
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sqlite:/var/lib/dealer/tables.sqlite3",
+        "sqlite:tables.sqlite3",
+        "memory:",
+        "postgresql://dealer@db.example/cards?schema=room_2",
+        "postgresql://dealer@db.example:5433/cards?sslmode=verify-full&schema=dealer",
+        "postgresql://rngsvc@/postgres?host=/tmp/pg&schema=s1",
+    ],
+)
+def test_an_address_is_read_and_written_back_the_same(text: str) -> None:
+    assert str(Location.parse(text)) == text
+    assert Location.parse("postgresql://dealer@db.example/cards").schema == "dealer"
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("", "must be sqlite:PATH, postgresql:"),
+        ("sqlite:", "must be sqlite:PATH, postgresql:"),
+        ("tables.sqlite3", "must be sqlite:PATH, postgresql:"),
+        ("postgres://db/cards", "must be sqlite:PATH, postgresql:"),
+        ("memory:x", "must be sqlite:PATH, postgresql:"),
+        ("postgresql://a:b@db/cards", "must hold no password"),
+        ("postgresql://a@db/cards?password=b", "must hold no password"),
+        ("postgresql://a@db/cards?schema=Room", "schema: must be a lower-case identifier"),
+        ("postgresql://a@db/cards?schema=a;b", "schema: must be a lower-case identifier"),
+        ("postgresql://a@db/cards?schema=", "schema: must be a lower-case identifier"),
+    ],
+)
+def test_what_is_no_address_is_refused_with_what_is_allowed_and_without_the_secret(text: str, allowed: str) -> None:
+    with pytest.raises(ValueError, match=allowed) as refused:
+        Location.parse(text)
+    assert "b@" not in str(refused.value)
