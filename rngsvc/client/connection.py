@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 SAMPLE_INTERVAL_S: Final = 1.0
 
 
-
 class Consistency(StrEnum):
     """When a new checkpoint is proven to continue the newest trusted one."""
 
