@@ -202,6 +202,6 @@ def test_under_mixed_load_memory_is_flat_and_nothing_fails() -> None:
             check=False,
             capture_output=True,
             text=True,
-            timeout=600,
+            timeout=scaled(600, 7200),
         )
         assert audited.returncode == 0, audited.stdout + audited.stderr
