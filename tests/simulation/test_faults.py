@@ -21,12 +21,13 @@ from tests.rngsvc.service.world import ORIGIN, MemoryGuard, Play, World, audited
 from tests.simulation.faults import FAULTS, REFUSED, FaultyStore
 
 ALICE = (b"seat-1", b"\x11" * 32)
+ALICES_CHOICE = (b"seat-1", b"\x33" * 32)
 Call = Callable[[], Awaitable[Any]]
 
 
 def evening(world: World) -> list[tuple[str, Call]]:
     """Calls of every kind, in the order in which a game server makes them; each may be repeated at any time."""
-    first, second = (Play(world, table_id(number)) for number in (0, 1))
+    first, second, twin = (Play(world, table_id(number)) for number in (0, 1, 2))
     return [
         ("register", lambda: world.play(0)),
         ("register under escrow", lambda: world.play(1, mode="full", reveal="escrow")),
@@ -43,6 +44,14 @@ def evening(world: World) -> list[tuple[str, Call]]:
         ("close the draw", lambda: first.close(2)),
         ("close at the other table", lambda: second.close(1, "aborted", "misdeal")),
         ("reserve again", lambda: first.reserve(3, 2)),
+        ("register a twin table", lambda: world.play(2, reveal="escrow", twin=True)),
+        ("reserve two decks a hand", lambda: twin.reserve(1, 2)),
+        ("promise choices", lambda: twin.promise_twin(1, [(*ALICE, ALICES_CHOICE[1])])),
+        ("seal two decks", lambda: twin.seal(1, 52, (ALICE,))),
+        ("choose", lambda: twin.choose(1, (ALICES_CHOICE,))),
+        ("open the chosen", lambda: twin.open(1, 0, 0, 51)),
+        ("close the chosen", lambda: twin.close(1)),
+        ("close without a choice", lambda: twin.close(2, "aborted", "misdeal")),
     ]
 
 
@@ -110,7 +119,8 @@ class Evening:
             if not isinstance(answer, Play):
                 assert content(answer) == self.answers[name]
         assert self.world.log.size == size, "a repeat is not logged again"
-        assert monitor.counts == {"table": 2, "reserve": 3, "promise": 1, "seal": 3, "draw": 1, "close": 3}
+        expected = {"table": 3, "reserve": 4, "promise": 2, "seal": 4, "choose": 1, "draw": 1, "close": 5}
+        assert monitor.counts == expected
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -122,7 +132,7 @@ def test_a_write_that_fails_loses_forks_and_repeats_nothing(fault: str) -> None:
             break
         assert bool(run.world.stops) == (fault != REFUSED)
         at += 1
-    assert at >= 15, "every call of the evening is a write of its own"
+    assert at >= 23, "every call of the evening is a write of its own"
 
 
 @pytest.mark.asyncio

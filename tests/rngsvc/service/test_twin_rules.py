@@ -1,6 +1,7 @@
 """Every rule of twin mode at the service itself: one test a rule, named by it. Each log is audited at the end."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest_asyncio
 from rngsvc.calls import ChooseTwin, RegisterTable, ReserveHands
 from rngsvc.errors import Reason, ServiceError
 from rngsvc.hand import State
+from rngsvc.monitor import Monitor
 from rngsvc.protocol.card_seal import card_leaf, cards_root, salts, seal
 from rngsvc.protocol.commitment import commit
 from rngsvc.protocol.derivation import permute
@@ -24,6 +26,7 @@ from rngsvc.protocol.entries import (
 )
 from rngsvc.protocol.escrow import escrow_info, open_seed
 from rngsvc.protocol.twin import choice_digest, played_deck
+from tests.conformance.stores import PLACES
 from tests.rngsvc.service.world import (
     AUDITOR,
     CASINO,
@@ -353,9 +356,9 @@ async def test_seeds_are_stored_sealed_and_never_shown_before_their_time(world: 
         assert repr(secret)[2:-1].encode() not in stored
 
 
-async def test_a_crash_at_every_step_leaves_the_hand_as_it_was(world: World, play: Play) -> None:
-    """Restarted before and after each step, the service gives every answer of this life again."""
-    steps: list[Callable[[], Awaitable[object]]] = [
+def life(play: Play) -> list[Callable[[], Awaitable[object]]]:
+    """Every step of a hand, in order; each may be repeated at any time."""
+    return [
         lambda: play.reserve(1),
         lambda: play.promise_twin(1, (ALICE, BOB)),
         lambda: play.seal(1, 52, SEEDS),
@@ -365,6 +368,11 @@ async def test_a_crash_at_every_step_leaves_the_hand_as_it_was(world: World, pla
         lambda: play.open(1, 1, 0),
         lambda: play.close(1),
     ]
+
+
+async def test_a_crash_at_every_step_leaves_the_hand_as_it_was(world: World, play: Play) -> None:
+    """Restarted before and after each step, the service gives every answer of this life again."""
+    steps = life(play)
     answers = []
     for step in steps:
         await world.restart()
@@ -375,6 +383,26 @@ async def test_a_crash_at_every_step_leaves_the_hand_as_it_was(world: World, pla
     for step, answer in zip(steps, answers, strict=True):
         assert content(await step()) == answer
     assert snapshot(world.disk) == before
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_hand_lives_in_every_store_through_a_restart_between_all_its_steps(place: str, tmp_path: Path) -> None:
+    handle = PLACES[place](tmp_path).handle
+    world = await World(make_store=lambda _world: handle()).start()
+    try:
+        play = await world.play(twin=True)
+        steps = life(play)
+        answers = []
+        for step in steps:
+            await world.restart()
+            answers.append(content(await step()))
+        assert [content(await step()) for step in steps] == answers
+        monitor = Monitor(world.note_key)
+        assert not [finding for raw in await world.store.entries(0, world.log.size) for finding in monitor.feed(raw)]
+        assert (monitor.counts["choose"], monitor.counts["close"]) == (1, 1)
+        assert (await world.service.hands(CASINO, play.table, 0, 10))[0].kind == "close"
+    finally:
+        await world.kill()
 
 
 async def test_many_tables_are_chosen_in_one_call_each_with_its_own_result(world: World, play: Play) -> None:
