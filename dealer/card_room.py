@@ -13,7 +13,7 @@ from dealer.house_rules import HouseRules, Stakes
 from dealer.rooms import GAMES
 from dealer.shufflers import register
 from dealer.store import Store, StoredTable, StoreLost
-from dealer.table import Refused
+from dealer.table import OutOfBounds, Refused
 from dealer.table_live import Decision, LiveTable
 from rngsvc.client import Client, Table
 
@@ -62,15 +62,15 @@ class CardRoom:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def open(self, table: bytes, game: str, stakes_name: str) -> LiveTable:
-        """Open a table, or return it if it was opened with the same terms. Raises Refused, StoreFailed."""
+        """Open a table, or return it as it is if it was opened with the same terms. Raises Refused, StoreFailed."""
         rules = GAMES.get(game)
         if rules is None:
-            raise Refused("game", f"must be one of {', '.join(GAMES)}")
+            raise OutOfBounds("game", f"must be one of {', '.join(GAMES)}")
         stakes = stakes_of(rules, stakes_name or rules.stakes[0].name)
         try:
             self._store.create(table, game, stakes.name)
         except ValueError as error:
-            raise Refused("table", "exists with other terms") from error
+            raise Refused("table", "must be a new one: this one was opened with another game or stakes") from error
         return self._live.get(table) or self._go_on(self._store.table(table))
 
     def _go_on(self, stored: StoredTable) -> LiveTable:
@@ -167,8 +167,8 @@ def _cut(receipt: dict[str, Any], seen: Iterable[tuple[int, int]]) -> dict[str, 
 
 
 def stakes_of(rules: HouseRules, name: str) -> Stakes:
-    """Return a game's stakes by their name. Raises Refused."""
+    """Return a game's stakes by their name. Raises OutOfBounds."""
     for stakes in rules.stakes:
         if stakes.name == name:
             return stakes
-    raise Refused("stakes", f"must be one of {', '.join(stakes.name for stakes in rules.stakes)}")
+    raise OutOfBounds("stakes", f"must be one of {', '.join(stakes.name for stakes in rules.stakes)}")

@@ -31,10 +31,12 @@ class Transfer(NamedTuple):
 
 
 class NotEnough(Exception):
-    """The player has less than he wants to bring; nothing has moved."""
+    """The player has less than he wants to bring; nothing has moved. ``field`` and ``allowed`` as in a refusal."""
 
-    def __init__(self, player: str, wanted: int, has: int) -> None:
-        super().__init__(f"amount: {wanted} is wanted, player {player} has {has}")
+    def __init__(self, player: str, has: int) -> None:
+        self.field = "amount_cents"
+        self.allowed = f"must be at most {has}, what {player} has"
+        super().__init__(f"{self.field}: {self.allowed}")
 
 
 class Cashier(Protocol):
@@ -97,7 +99,7 @@ class PlayMoney:
     def brings(self, player: str, table: str, amount: int) -> list[Transfer]:
         """Return the transfers by which a player brings chips to a table; the first ones begin with his grant."""
         if self.balance(player) < amount:
-            raise NotEnough(player, amount, self.balance(player))
+            raise NotEnough(player, self.balance(player))
         grant = [] if player in self._known else [Transfer(BANK, wallet(player), self._grant)]
         return [*grant, Transfer(wallet(player), rack(table), amount)]
 

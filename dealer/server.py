@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Final, TypeVar
 
 import grpc
 import structlog
 from google.protobuf.any_pb2 import Any as AnyMessage
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
@@ -21,7 +21,7 @@ from dealer.actions import IllegalAction
 from dealer.card_room import CardRoom, UnknownTable
 from dealer.cashier import NotEnough
 from dealer.store import StoreFailed, StoreLost
-from dealer.table import Refused
+from dealer.table import OutOfBounds, Refused
 from dealer.table_commands import SitIn, SitOut, Stand
 from dealer.table_live import LiveTable
 from dealer.tokens import Identity, Role, TokenRefused, read_token
@@ -39,13 +39,19 @@ Answer = TypeVar("Answer", bound=Message)
 _log = structlog.get_logger("dealer.server")
 
 
+class NotARequest(Exception):
+    """The bytes that came are no message of the call's kind."""
+
+
 class Forbidden(Exception):
     """The caller is known, and this is not for him."""
 
 
 # Every error that a caller can meet, its status, and the stable word for programs.
 STATUS: Final[dict[type[Exception], tuple[int, str]]] = {
+    NotARequest: (code_pb2.INVALID_ARGUMENT, "NOT_A_REQUEST"),
     InvalidField: (code_pb2.INVALID_ARGUMENT, "INVALID_FIELD"),
+    OutOfBounds: (code_pb2.INVALID_ARGUMENT, "INVALID_FIELD"),
     TokenRefused: (code_pb2.UNAUTHENTICATED, "TOKEN_REFUSED"),
     Forbidden: (code_pb2.PERMISSION_DENIED, "FORBIDDEN"),
     UnknownTable: (code_pb2.NOT_FOUND, "UNKNOWN_TABLE"),
@@ -63,14 +69,25 @@ def to_status(error: Exception) -> status_pb2.Status:
     message = "the store failed; try again" if isinstance(error, StoreFailed) else str(error)
     status = status_pb2.Status(code=code, message=message)
     details: list[Message] = [error_details_pb2.ErrorInfo(reason=reason, domain=ERROR_DOMAIN)]
-    if isinstance(error, InvalidField | Refused):
-        violation = error_details_pb2.BadRequest.FieldViolation(field=error.field, description=error.allowed)
-        details.append(error_details_pb2.BadRequest(field_violations=[violation]))
+    match error:
+        case InvalidField(field=field, allowed=allowed) | Refused(field=field, allowed=allowed):
+            details.append(_bad_request(field, allowed))
+        case NotEnough(field=field, allowed=allowed):
+            details.append(_bad_request(field, allowed))
+        case IllegalAction():
+            details.append(_bad_request("action", message))
+        case _:
+            pass
     for detail in details:
         packed = AnyMessage()
         packed.Pack(detail)
         status.details.append(packed)
     return status
+
+
+def _bad_request(field: str, allowed: str) -> error_details_pb2.BadRequest:
+    violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=allowed)
+    return error_details_pb2.BadRequest(field_violations=[violation])
 
 
 def _answers(
@@ -79,20 +96,36 @@ def _answers(
     """Return the gRPC method: it finds out who calls, and turns errors into statuses."""
 
     @wraps(method)
-    async def answer(self: TableServicer, request: Request, context: Context) -> Answer:
+    async def answer(self: TableServicer, request: Request | None, context: Context) -> Answer:
         try:
-            return await method(self, self.caller(context), request)
-        except tuple(STATUS) as error:
-            await context.abort_with_status(rpc_status.to_status(to_status(error)))
-            raise AssertionError("aborting raises") from error
-        except grpc.aio.AbortError:
-            raise
+            return await method(self, self.caller(context), _there(request))
         except Exception as error:
-            _log.exception("defect", method=method.__name__)
-            await context.abort(grpc.StatusCode.INTERNAL, "a defect; it is logged")
+            await _abort(context, error, method.__name__)
             raise AssertionError("aborting raises") from error
 
     return answer
+
+
+def _parsed(kind: type[Message], raw: bytes) -> Message | None:
+    """Return a call's request. Of bytes that are none gRPC's own parser would tell the caller its inner error."""
+    try:
+        return kind.FromString(raw)
+    except DecodeError:
+        return None
+
+
+def _there(request: Request | None) -> Request:
+    if request is None:
+        raise NotARequest("the request is not a message of this call's kind")
+    return request
+
+
+async def _abort(context: Context, error: Exception, method: str) -> None:
+    """End a call by the status of an error; of one that nobody should meet the caller hears no more than that."""
+    if type(error) in STATUS:
+        await context.abort_with_status(rpc_status.to_status(to_status(error)))
+    _log.error("defect", method=method, exc_info=error)
+    await context.abort(grpc.StatusCode.INTERNAL, "a defect; it is logged")
 
 
 class TableServicer(table_pb2_grpc.TableServiceServicer):
@@ -109,6 +142,11 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
                 return read_token(self._token_key, value.removeprefix(_BEARER), time.time())
         raise TokenRefused("a token is needed: authorization: Bearer TOKEN")
 
+    def _operated_by(self, identity: Identity) -> None:
+        """Raise Forbidden unless an operator calls."""
+        if identity.role is not Role.OPERATOR:
+            raise Forbidden("this is for operators")
+
     def _played_by(self, identity: Identity, table: bytes) -> LiveTable:
         """Return a table for a player. Raises Forbidden, InvalidField, UnknownTable."""
         if identity.role is not Role.PLAYER:
@@ -119,16 +157,24 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
     async def CreateTable(  # noqa: D102, N802
         self, identity: Identity, request: table_pb2.CreateTableRequest
     ) -> table_pb2.CreateTableResponse:
-        if identity.role is not Role.OPERATOR:
-            raise Forbidden("this is for operators")
+        self._operated_by(identity)
         live = self._room.open(wire.table_id(request.table), request.game, request.stakes)
         return table_pb2.CreateTableResponse(table=wire.summary(live))
+
+    @_answers
+    async def CloseTable(  # noqa: D102, N802
+        self, identity: Identity, request: table_pb2.CloseTableRequest
+    ) -> table_pb2.CloseTableResponse:
+        self._operated_by(identity)
+        live = self._room.table(wire.table_id(request.table))
+        live.close()
+        return table_pb2.CloseTableResponse(table=wire.summary(live))
 
     @_answers
     async def ListTables(  # noqa: D102, N802
         self, _identity: Identity, request: table_pb2.ListTablesRequest
     ) -> table_pb2.ListTablesResponse:
-        after = wire.table_id(request.after) if request.after else b""
+        after = wire.table_id(request.after, "after") if request.after else b""
         later = [live for live in self._room.tables() if live.id > after]
         return table_pb2.ListTablesResponse(tables=map(wire.summary, later[: wire.page_size(request.page_size)]))
 
@@ -136,14 +182,14 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
     async def Sit(self, identity: Identity, request: table_pb2.SitRequest) -> table_pb2.SitResponse:  # noqa: D102, N802
         live = self._played_by(identity, request.table)
         named = wire.request_id(identity.player, request.request_id)
-        live.sit(identity.player, request.seat, wire.amount(request.amount), named)
+        live.sit(identity.player, request.seat, wire.amount(request.amount_cents), named)
         return table_pb2.SitResponse()
 
     @_answers
     async def TopUp(self, identity: Identity, request: table_pb2.TopUpRequest) -> table_pb2.TopUpResponse:  # noqa: D102, N802
         live = self._played_by(identity, request.table)
         named = wire.request_id(identity.player, request.request_id)
-        live.top_up(identity.player, wire.amount(request.amount), named)
+        live.top_up(identity.player, wire.amount(request.amount_cents), named)
         return table_pb2.TopUpResponse()
 
     @_answers
@@ -167,7 +213,7 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
         self, identity: Identity, request: table_pb2.PromiseSeedRequest
     ) -> table_pb2.PromiseSeedResponse:
         live = self._played_by(identity, request.table)
-        live.promise_seed(identity.player, request.hand, wire.promised(request.promise))
+        live.promise_seed(identity.player, wire.hand_number(request.hand), wire.promised(request.promise))
         return table_pb2.PromiseSeedResponse()
 
     @_answers
@@ -175,7 +221,7 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
         self, identity: Identity, request: table_pb2.RevealSeedRequest
     ) -> table_pb2.RevealSeedResponse:
         live = self._played_by(identity, request.table)
-        live.reveal_seed(identity.player, request.hand, wire.seed(request.seed))
+        live.reveal_seed(identity.player, wire.hand_number(request.hand), wire.seed(request.seed))
         return table_pb2.RevealSeedResponse()
 
     @_answers
@@ -187,18 +233,20 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
     async def GetHistory(  # noqa: D102, N802
         self, identity: Identity, request: table_pb2.GetHistoryRequest
     ) -> table_pb2.GetHistoryResponse:
-        number, text = self._room.history(wire.table_id(request.table), request.hand, identity.plays_as)
+        number, text = self._room.history(
+            wire.table_id(request.table), wire.hand_number(request.hand), identity.plays_as
+        )
         return table_pb2.GetHistoryResponse(hand=number, json=text)
 
     async def Watch(  # noqa: D102, N802
-        self, request: table_pb2.WatchRequest, context: Context
+        self, request: table_pb2.WatchRequest | None, context: Context
     ) -> AsyncIterator[table_pb2.WatchResponse]:
         try:
             identity = self.caller(context)
-            live = self._room.table(wire.table_id(request.table))
+            live = self._room.table(wire.table_id(_there(request).table))
             live.watches(identity.plays_as)
-        except tuple(STATUS) as error:
-            await context.abort_with_status(rpc_status.to_status(to_status(error)))
+        except Exception as error:
+            await _abort(context, error, "Watch")
             raise AssertionError("aborting raises") from error
         view = wire.View(live, identity.plays_as)
         try:
@@ -209,11 +257,25 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
                     self.caller(context)  # a token that has expired is shown nothing more
                     yield message
                 await live.changes(seen)
-        except (TokenRefused, StoreFailed) as error:
-            await context.abort_with_status(rpc_status.to_status(to_status(error)))
         except asyncio.CancelledError:
             # The caller has left, or the server stops. A CancelledError that escapes a handler hangs its client.
             return
+        except Exception as error:  # noqa: BLE001  (as in `_answers`)
+            await _abort(context, error, "Watch")
         finally:
             with contextlib.suppress(StoreFailed):
                 live.watches_no_more(identity.plays_as)
+
+
+def add_to(server: grpc.aio.Server, servicer: TableServicer) -> None:
+    """Let a server answer `TableService` calls."""
+    service = table_pb2.DESCRIPTOR.services_by_name["TableService"]
+    handlers = {}
+    for method in service.methods:
+        form = grpc.unary_stream_rpc_method_handler if method.server_streaming else grpc.unary_unary_rpc_method_handler
+        handlers[method.name] = form(
+            getattr(servicer, method.name),
+            request_deserializer=partial(_parsed, getattr(table_pb2, method.input_type.name)),
+            response_serializer=getattr(table_pb2, method.output_type.name).SerializeToString,
+        )
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service.full_name, handlers)])

@@ -6,6 +6,7 @@ players, a drawn button, cards (``hand.awaits``), or the next deadline. The rule
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from enum import Enum
 from typing import Any, NamedTuple
 
 from dealer import clocks
@@ -19,6 +20,7 @@ from dealer.seats import Seat
 from dealer.state import SHOWDOWN, Hand, NeedAction, NeedCards, NeedShuffle
 from dealer.table_commands import (
     Begin,
+    Close,
     Command,
     Connected,
     Delay,
@@ -37,12 +39,27 @@ from dealer.table_commands import (
 
 
 class Refused(Exception):
-    """The table does not take the command; nothing has changed. ``field`` is what is wrong, ``allowed`` what may be."""
+    """The table does not take the command as it stands now; nothing has changed.
+
+    ``field`` is what is wrong, by its name at the interface, ``allowed`` what may be.
+    """
 
     def __init__(self, field: str, allowed: str) -> None:
         super().__init__(f"{field}: {allowed}")
         self.field = field
         self.allowed = allowed
+
+
+class OutOfBounds(Refused):
+    """The field has a value that this house never takes, however the table stands; nothing has changed."""
+
+
+class Status(Enum):
+    """Whether a table takes players: it does; it plays its last hand; it is closed and empty."""
+
+    OPEN = "open"
+    CLOSING = "closing"
+    CLOSED = "closed"
 
 
 class CashOut(NamedTuple):
@@ -66,6 +83,8 @@ class Table:
         self.rules = rules
         self.stakes = stakes
         self.seats: dict[int, Seat] = {}
+        # An operator has closed it, for good.
+        self.is_closed = False
         self.last_blinds: Blinds | None = None
         self.drawn_button: int | None = None
         self.protections: dict[str, tuple[str, int]] = {}
@@ -93,12 +112,29 @@ class Table:
         """The number of the present decision of this hand, counted from 0."""
         return len(self.acts)
 
+    @property
+    def status(self) -> Status:
+        """Say whether the table takes players."""
+        if not self.is_closed:
+            return Status.OPEN
+        return Status.CLOSING if self.seats else Status.CLOSED
+
     def seat_of(self, player: str) -> Seat:
         """Return a player's seat. Raises Refused."""
         for seat in self.seats.values():
             if seat.player == player:
                 return seat
-        raise Refused("player", f"{player} must have a seat at this table")
+        raise Refused("table", f"must be one at which {player} has a seat")
+
+    def repeats(self, command: Play) -> bool:
+        """Say whether an action was carried out in this hand already, so that its sender may send it again (AL-7)."""
+        if self.hand is None or command.hand != self.number:
+            return False
+        if command in self.acts[command.turn : command.turn + 1]:
+            return True
+        if command.act is not Act.FOLD or not self.playing:
+            return False
+        return command.player in [self.seats[self.hand.seats[n]].player for n in self.hand.kept_folds]
 
     def stack(self, seat: int) -> int:
         """Return the chips in front of a seat now."""
@@ -152,6 +188,8 @@ class Table:
             case DrawButton(seat):
                 assert seat in self.must_draw_button(), "the button is drawn among those who are ready"
                 self.drawn_button = seat
+            case Close():
+                self._close()
             case Begin(number):
                 self._begin(number, now_ms)
             case Supply(cards):
@@ -182,19 +220,23 @@ class Table:
 
     def _sit(self, command: Sit) -> None:
         player, number, amount = command
-        if not 1 <= number <= self.rules.most_players or number in self.seats:
-            free = [str(n) for n in range(1, self.rules.most_players + 1) if n not in self.seats]
-            raise Refused("seat", f"must be a free one: {', '.join(free) or 'there is none'}")
-        if any(seat.player == player for seat in self.seats.values()):
-            raise Refused("player", f"{player} has a seat at this table already")
+        if not 1 <= number <= self.rules.most_players:
+            raise OutOfBounds("seat", f"must be 1..{self.rules.most_players}")
         buy_in = self.stakes.buy_in
         match self.rules.buy_in:
             case BuyIn.AT_LEAST_THE_TABLES_AMOUNT:
                 if amount < buy_in:
-                    raise Refused("amount", f"must be at least {buy_in}")
+                    raise OutOfBounds("amount_cents", f"must be at least {buy_in}")
             case BuyIn.THE_TABLES_AMOUNT:
                 if amount != buy_in:
-                    raise Refused("amount", f"must be {buy_in}")
+                    raise OutOfBounds("amount_cents", f"must be {buy_in}")
+        if self.is_closed:
+            raise Refused("table", "must be an open one, this one is closed")
+        if any(seat.player == player for seat in self.seats.values()):
+            raise Refused("table", f"must be one at which {player} has no seat yet")
+        if number in self.seats:
+            free = [str(n) for n in range(1, self.rules.most_players + 1) if n not in self.seats]
+            raise Refused("seat", f"must be a free one: {', '.join(free) or 'there is none'}")
         # CC-1: he is not in before he has said "I play".
         must_say = self.rules.ante_posting is AntePosting.BY_DEFAULT_UNLESS_TURNED_OFF
         self.seats[number] = Seat(number, player, amount, owed_on_sitting_down(self.rules), sits_out=must_say)
@@ -202,11 +244,16 @@ class Table:
 
     def _top_up(self, command: TopUp) -> None:
         seat = self.seat_of(command.player)
+        if not 1 <= command.amount <= self.stakes.buy_in:
+            raise OutOfBounds("amount_cents", f"must be 1..{self.stakes.buy_in}")
         if self._in_hand(seat.seat):
-            raise Refused("amount", "chips can be added between hands only")  # AL-13
+            raise Refused("table", "must be between two hands for chips to be added")  # AL-13
         room = self.stakes.buy_in - seat.stack
-        if not 1 <= command.amount <= room:
-            raise Refused("amount", f"must be 1..{room}, up to the buy-in" if room > 0 else "the stack is full")
+        if command.amount > room:
+            raise Refused(
+                "amount_cents",
+                f"must be 1..{room}, up to the buy-in" if room > 0 else "must be none, the stack is full",
+            )
         seat.stack += command.amount
         self._chips += command.amount
 
@@ -228,6 +275,14 @@ class Table:
         assert self.hand is not None, "he is in it"
         self._go_on(self.hand, now_ms)
 
+    def _close(self) -> None:
+        """Have everybody leave; who is in a hand plays it to its end first."""
+        self.is_closed = True
+        for seat in list(self.seats.values()):
+            seat.leaving = seat.sits_out = True
+            if not self._in_hand(seat.seat):
+                self._clear_seat(seat)
+
     def _clear_seat(self, seat: Seat) -> None:
         if seat.stack:
             self.cash_outs.append(CashOut(seat.player, seat.stack))
@@ -236,9 +291,9 @@ class Table:
     def _sit_in(self, command: SitIn) -> None:
         seat = self.seat_of(command.player)
         if seat.leaving:
-            raise Refused("player", f"{seat.player} is leaving the table")
+            raise Refused("table", f"must be one that {seat.player} is not leaving")
         if not command.every_hand and self.rules.ante_posting is not AntePosting.BY_DEFAULT_UNLESS_TURNED_OFF:
-            raise Refused("every_hand", "must be true: this house posts every ante")
+            raise OutOfBounds("ask_each_hand", "must be false: this house posts every ante")
         seat.sits_out = False
         seat.posts = command.post
         seat.asks_each_hand = not command.every_hand
@@ -312,32 +367,19 @@ class Table:
         seat = self.seat_of(command.player)
         if command.hand != self.number or self.hand is None:
             raise Refused("hand", f"must be the one that is being played, {self.number}")
-        if self._is_repeat(command):
+        if self.repeats(command):
             return
         if not self.playing or not self._in_hand(seat.seat):
-            raise Refused("player", f"{seat.player} is not in this hand")
+            raise Refused("hand", f"must be one that {seat.player} is in and that is not over")
         if command.turn != self.turns:
-            raise Refused("turn", f"must be the present one, {self.turns}")
+            raise Refused("decision", f"must be the present one, {self.turns}")
         if self.turn and self.turn.seat == seat.seat and self.turn.is_out(now_ms):
-            raise Refused("turn", "its time is over")
+            raise Refused("decision", "must be one for which there is time left")
         action = Action(seat.seat, command.act, command.to, command.cards)
         hand = apply(self.hand, action)
         if isinstance(self.hand.awaits, NeedAction) and self.hand.awaits.seat == seat.seat:
             self.acts.append(command)
         self._go_on(hand, now_ms)
-
-    def _is_repeat(self, command: Play) -> bool:
-        """Say whether the command was carried out already, so that its sender may send it again."""
-        if command in self.acts[command.turn : command.turn + 1]:
-            return True
-        seat = self.seat_of(command.player)
-        kept = self.hand.kept_folds if self.hand else ()
-        return (
-            command.act is Act.FOLD
-            and self._in_hand(seat.seat)
-            and self.hand is not None
-            and (self.hand.seats.index(seat.seat) in kept)
-        )
 
     def _tick(self, now_ms: int) -> None:
         if self.delayed and self.playing and now_ms >= self.delayed.since_ms + 1000 * self.rules.void_after_s:
@@ -371,6 +413,7 @@ class Table:
         assert not self.cash_outs, "what goes to the cashier is taken before"
         return {
             "seats": [seat.written() for seat in self.seats.values()],
+            "is_closed": self.is_closed,
             "last_blinds": self.last_blinds
             and [self.last_blinds.button, self.last_blinds.small, self.last_blinds.bigs],
             "drawn_button": self.drawn_button,
@@ -384,6 +427,8 @@ class Table:
         """Return the table that `written` gave."""
         table = cls(rules, stakes)
         table.seats = {each["seat"]: Seat.read(each) for each in written["seats"]}
+        # A snapshot of before tables could be closed does not say.
+        table.is_closed = written.get("is_closed", False)
         if written["last_blinds"]:
             button, small, bigs = written["last_blinds"]
             table.last_blinds = Blinds(button, small, tuple(bigs))

@@ -83,6 +83,10 @@ class DrawButton(NamedTuple):
     seat: int
 
 
+class Close(NamedTuple):
+    """An operator closes the table: no more hands are dealt, and everybody leaves when the present one is over."""
+
+
 class Begin(NamedTuple):
     """The next hand begins; ``number`` is its sequence number at the shuffle service."""
 
@@ -116,6 +120,7 @@ Command = (
     | Play
     | Tick
     | DrawButton
+    | Close
     | Begin
     | Supply
     | Reshuffle

@@ -25,11 +25,13 @@ from dealer.stub import Location
 from dealer.table import Refused, Table
 from dealer.table_commands import (
     Begin,
+    Close,
     Command,
     Connected,
     Delay,
     Disconnected,
     DrawButton,
+    Play,
     Reshuffle,
     Sit,
     Supply,
@@ -183,13 +185,16 @@ class LiveTable:
             self._load(self._store.table(self.id))
             self._cashier.load(self._store.balances())
             self._stale = False
+            self._wake()
 
     def do(self, command: Command, *, request: bytes = b"", transfers: Iterable[Transfer] = ()) -> None:
-        """Carry a command out and keep it. A ``request`` that was carried out before changes nothing.
+        """Carry a command out and keep it. A ``request`` or an action that was carried out before changes nothing.
 
         Raises Refused, IllegalAction, or StoreFailed; then nothing has changed.
         """
         self.refresh()
+        if isinstance(command, Play) and self.table.repeats(command):
+            return
         entry = encode(command, self.now_ms())
         key = request.hex()
         if key in self._requests:
@@ -243,6 +248,12 @@ class LiveTable:
         """Give a seated player more chips. Raises as `do`, and NotEnough."""
         self.do(TopUp(player, amount), request=request, transfers=self._brought(player, amount, request))
 
+    def close(self) -> None:
+        """Close the table for good; a repeat changes nothing. Raises StoreFailed."""
+        self.refresh()
+        if not self.table.is_closed:
+            self.do(Close())
+
     def _brought(self, player: str, amount: int, request: bytes) -> list[Transfer]:
         """Return what the cashier books for chips that a player brings; nothing for a repeated request."""
         return [] if request.hex() in self._requests else self._cashier.brings(player, self.id.hex(), amount)
@@ -267,9 +278,9 @@ class LiveTable:
     def _in_window(self, player: str, hand: int, phase: Phase, noted: Mapping[bytes, bytes] | None) -> None:
         self.table.seat_of(player)
         if hand != self.seq or self._draw_among:
-            raise Refused("hand", f"must be the coming one, {self.seq}" if self.seq else "no hand is coming")
+            raise Refused("hand", f"must be the coming one, {self.seq or 'and none is coming'}")
         if self.phase is not phase or noted is not None:
-            raise Refused("hand", f"its {phase.value} are not asked for now")
+            raise Refused("hand", f"must be one for which {phase.value} are asked for now")
 
     def watches(self, player: str) -> None:
         """Count a watcher; a seated player is connected while he watches."""

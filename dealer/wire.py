@@ -6,10 +6,12 @@ from typing import Final
 
 from dealer.actions import Act, Choice
 from dealer.blinds import Owes
+from dealer.cards import NAMES
 from dealer.clocks import Turn
 from dealer.history import visible_events
-from dealer.state import NeedAction
+from dealer.state import Hand, NeedAction
 from dealer.stub import Location
+from dealer.table import Status
 from dealer.table_commands import Play
 from dealer.table_live import LiveTable, Phase
 from dealer.v1 import table_pb2
@@ -19,7 +21,6 @@ from rngsvc.protocol.commitment import HASH_BYTES, MAX_CONTRIBUTION_BYTES, MAX_S
 MAX_PAGE: Final = 1_000
 _DEFAULT_PAGE: Final = 100
 _MAX_REQUEST_ID: Final = 64
-_MAX_DECISION: Final = 2**32 - 1
 
 _PHASES: Final = {
     Phase.WAITING: table_pb2.PHASE_WAITING,
@@ -27,6 +28,11 @@ _PHASES: Final = {
     Phase.REVEALS: table_pb2.PHASE_REVEALS,
     Phase.PLAYING: table_pb2.PHASE_PLAYING,
     Phase.CLOSING: table_pb2.PHASE_CLOSING,
+}
+_STATUSES: Final = {
+    Status.OPEN: table_pb2.TABLE_STATUS_OPEN,
+    Status.CLOSING: table_pb2.TABLE_STATUS_CLOSING,
+    Status.CLOSED: table_pb2.TABLE_STATUS_CLOSED,
 }
 _OWES: Final = {
     Owes.NOTHING: table_pb2.OWES_UNSPECIFIED,
@@ -48,6 +54,7 @@ ACTIONS: Final = {
     Act.MUCK: table_pb2.ACTION_MUCK,
 }
 _ACTS: Final = {number: act for act, number in ACTIONS.items()}
+_WITH_TOTAL: Final = (Act.CALL, Act.BRING_IN, Act.COMPLETE, Act.BET, Act.RAISE)
 
 
 class InvalidField(Exception):
@@ -62,10 +69,17 @@ class InvalidField(Exception):
 # --- Requests ---
 
 
-def table_id(value: bytes) -> bytes:
+def table_id(value: bytes, field: str = "table") -> bytes:
     """Return a table's id."""
     if len(value) != TABLE_BYTES:
-        raise InvalidField("table", f"must be {TABLE_BYTES} bytes")
+        raise InvalidField(field, f"must be {TABLE_BYTES} bytes")
+    return value
+
+
+def hand_number(value: int) -> int:
+    """Return a hand's sequence number; 0 is none."""
+    if value > MAX_SEQ:
+        raise InvalidField("hand", f"must be at most {MAX_SEQ}")
     return value
 
 
@@ -79,7 +93,7 @@ def request_id(player: str, value: bytes) -> bytes:
 def amount(value: int) -> int:
     """Return an amount of cents."""
     if not 1 <= value <= MAX_SEQ:
-        raise InvalidField("amount", f"must be 1..{MAX_SEQ}")
+        raise InvalidField("amount_cents", f"must be 1..{MAX_SEQ}")
     return value
 
 
@@ -108,14 +122,17 @@ def play(player: str, request: table_pb2.ActRequest) -> Play:
     """Return the action of an `ActRequest`."""
     act = _ACTS.get(request.action)
     if act is None:
-        raise InvalidField("action", "must be an Action")
-    if request.to > MAX_SEQ:
-        raise InvalidField("to", f"must be at most {MAX_SEQ}")
+        raise InvalidField("action", f"must be one of {', '.join(map(table_pb2.Action.Name, _ACTS))}")
+    if request.to_cents > MAX_SEQ:
+        raise InvalidField("to_cents", f"must be at most {MAX_SEQ}")
+    if request.to_cents and act not in _WITH_TOTAL:
+        raise InvalidField("to_cents", f"must be 0 for {table_pb2.Action.Name(request.action)}")
     if act is not Act.DISCARD and request.cards:
         raise InvalidField("cards", "must be empty but for ACTION_DISCARD")
-    if any(card >= 52 for card in request.cards):
-        raise InvalidField("cards", "must be codes 0..51")
-    return Play(player, request.hand, request.decision, act, request.to or None, tuple(request.cards))
+    if any(card >= len(NAMES) for card in request.cards) or len(set(request.cards)) < len(request.cards):
+        raise InvalidField("cards", f"must be different codes 0..{len(NAMES) - 1}")
+    to = request.to_cents or None
+    return Play(player, hand_number(request.hand), request.decision, act, to, tuple(request.cards))
 
 
 # --- Answers ---
@@ -130,7 +147,8 @@ def summary(live: LiveTable) -> table_pb2.TableSummary:
         stakes=live.stakes.name,
         seats=live.rules.most_players,
         players=len(live.table.seats),
-        buy_in=live.stakes.buy_in,
+        buy_in_cents=live.stakes.buy_in,
+        status=_STATUSES[live.table.status],
     )
 
 
@@ -149,7 +167,7 @@ def state(live: LiveTable, player: str) -> table_pb2.TableState:
             table_pb2.SeatState(
                 seat=number,
                 player=seat.player,
-                stack=table.stack(number),
+                stack_cents=table.stack(number),
                 sits_out=seat.sits_out,
                 owes=_OWES[seat.owes],
                 connected=seat.connected,
@@ -159,13 +177,18 @@ def state(live: LiveTable, player: str) -> table_pb2.TableState:
         ],
         button=hand.button if hand else 0,
         street=hand.street_name if hand else "",
-        pots=[table_pb2.Pot(name=name, total=total, seats=seats) for name, total, seats in hand.pots()] if hand else [],
+        pots=_pots(hand) if hand else [],
         decision=table.turns,
         turn=_turn(table.turn) if asked else None,
         choices=_choices(asked.choices) if asked and his_turn else [],
         delay=live.delay,
         window_ends_ms=live.window_ends_ms,
+        status=_STATUSES[table.status],
     )
+
+
+def _pots(hand: Hand) -> list[table_pb2.Pot]:
+    return [table_pb2.Pot(name=name, total_cents=total, seats=seats) for name, total, seats in hand.pots()]
 
 
 def _turn(turn: Turn | None) -> table_pb2.Turn | None:
@@ -174,7 +197,14 @@ def _turn(turn: Turn | None) -> table_pb2.Turn | None:
 
 def _choices(choices: Iterable[Choice]) -> list[table_pb2.Choice]:
     return [
-        table_pb2.Choice(action=ACTIONS[each.act], lowest=each.lowest, highest=each.highest, adds=each.adds)
+        table_pb2.Choice(action=ACTIONS[each.act], most_cards=each.highest)
+        if each.act is Act.DISCARD
+        else table_pb2.Choice(
+            action=ACTIONS[each.act],
+            lowest_cents=each.lowest,
+            highest_cents=each.highest,
+            adds_cents=each.adds,
+        )
         for each in choices
     ]
 

@@ -27,11 +27,11 @@ from dealer.config import SETTINGS, ConfigurationRefused, Settings, load, read_t
 from dealer.demo_service import NoService, child_service
 from dealer.metrics import Metrics
 from dealer.observed import ObservedCalls, ObservedStore, ObservedTransport
-from dealer.server import MAX_REQUEST_BYTES, TableServicer
+from dealer.server import MAX_REQUEST_BYTES, TableServicer, add_to
 from dealer.store import Store, StoreFailed, StoreHeld, StoreUnreachable
 from dealer.store.location import ExtraMissing, open_store
 from dealer.tokens import KEY_BYTES
-from dealer.v1 import table_pb2, table_pb2_grpc
+from dealer.v1 import table_pb2
 from dealer.web import listening, operator_pages
 from rngsvc.client import CallFailed, Client, Consistency, Credentials, Unproven
 
@@ -167,7 +167,7 @@ async def _serve(settings: Settings, shown: dict[str, str]) -> int:
         server = grpc.aio.server(
             options=_OPTIONS, maximum_concurrent_rpcs=MOST_CALLS, interceptors=[ObservedCalls(_SERVICE, metrics)]
         )
-        table_pb2_grpc.add_TableServiceServicer_to_server(TableServicer(room, token_key), server)
+        add_to(server, TableServicer(room, token_key))
         checks = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(checks, server)
         reflection.enable_server_reflection((_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)

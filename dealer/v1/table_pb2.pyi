@@ -143,6 +143,34 @@ OWES_MISSED_BIG: Owes.ValueType  # 3
 """A dead small blind and a live big blind; the table shows ML."""
 Global___Owes: _TypeAlias = Owes  # noqa: Y015
 
+class _TableStatus:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _TableStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TableStatus.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TABLE_STATUS_UNSPECIFIED: _TableStatus.ValueType  # 0
+    """Not used."""
+    TABLE_STATUS_OPEN: _TableStatus.ValueType  # 1
+    """It does."""
+    TABLE_STATUS_CLOSING: _TableStatus.ValueType  # 2
+    """An operator has closed it; its last hand is being played."""
+    TABLE_STATUS_CLOSED: _TableStatus.ValueType  # 3
+    """It is closed and empty."""
+
+class TableStatus(_TableStatus, metaclass=_TableStatusEnumTypeWrapper):
+    """Whether a table takes players."""
+
+TABLE_STATUS_UNSPECIFIED: TableStatus.ValueType  # 0
+"""Not used."""
+TABLE_STATUS_OPEN: TableStatus.ValueType  # 1
+"""It does."""
+TABLE_STATUS_CLOSING: TableStatus.ValueType  # 2
+"""An operator has closed it; its last hand is being played."""
+TABLE_STATUS_CLOSED: TableStatus.ValueType  # 3
+"""It is closed and empty."""
+Global___TableStatus: _TypeAlias = TableStatus  # noqa: Y015
+
 @_typing.final
 class CreateTableRequest(_message.Message):
     """Asks to open a table."""
@@ -196,6 +224,52 @@ class CreateTableResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CreateTableResponse: _TypeAlias = CreateTableResponse  # noqa: Y015
+
+@_typing.final
+class CloseTableRequest(_message.Message):
+    """Asks to close a table."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_FIELD_NUMBER: _builtins.int
+    table: _builtins.bytes
+    """The table, 16 bytes."""
+    def __init__(
+        self,
+        *,
+        table: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["table", b"table"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CloseTableRequest: _TypeAlias = CloseTableRequest  # noqa: Y015
+
+@_typing.final
+class CloseTableResponse(_message.Message):
+    """The table is closed, or will be at the end of the hand."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TABLE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def table(self) -> Global___TableSummary:
+        """The table."""
+
+    def __init__(
+        self,
+        *,
+        table: Global___TableSummary | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["table", b"table"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["table", b"table"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CloseTableResponse: _TypeAlias = CloseTableResponse  # noqa: Y015
 
 @_typing.final
 class ListTablesRequest(_message.Message):
@@ -259,7 +333,8 @@ class TableSummary(_message.Message):
     STAKES_FIELD_NUMBER: _builtins.int
     SEATS_FIELD_NUMBER: _builtins.int
     PLAYERS_FIELD_NUMBER: _builtins.int
-    BUY_IN_FIELD_NUMBER: _builtins.int
+    BUY_IN_CENTS_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
     table: _builtins.bytes
     """The table, 16 bytes."""
     game: _builtins.str
@@ -272,8 +347,10 @@ class TableSummary(_message.Message):
     """How many seats it has."""
     players: _builtins.int
     """How many of them are taken."""
-    buy_in: _builtins.int
+    buy_in_cents: _builtins.int
     """The amount to buy in for, or at least for."""
+    status: Global___TableStatus.ValueType
+    """Whether it takes players."""
     def __init__(
         self,
         *,
@@ -283,11 +360,12 @@ class TableSummary(_message.Message):
         stakes: _builtins.str = ...,
         seats: _builtins.int = ...,
         players: _builtins.int = ...,
-        buy_in: _builtins.int = ...,
+        buy_in_cents: _builtins.int = ...,
+        status: Global___TableStatus.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["buy_in", b"buy_in", "game", b"game", "players", b"players", "seats", b"seats", "stakes", b"stakes", "table", b"table", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buy_in_cents", b"buy_in_cents", "game", b"game", "players", b"players", "seats", b"seats", "stakes", b"stakes", "status", b"status", "table", b"table", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -301,13 +379,13 @@ class SitRequest(_message.Message):
 
     TABLE_FIELD_NUMBER: _builtins.int
     SEAT_FIELD_NUMBER: _builtins.int
-    AMOUNT_FIELD_NUMBER: _builtins.int
+    AMOUNT_CENTS_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     table: _builtins.bytes
     """The table, 16 bytes."""
     seat: _builtins.int
     """The seat, from 1."""
-    amount: _builtins.int
+    amount_cents: _builtins.int
     """Chips to bring: what the house asks, 1..2^53-1."""
     request_id: _builtins.bytes
     """Names this request, 1..64 bytes, fresh for each new one: a repeat has no further effect."""
@@ -316,12 +394,12 @@ class SitRequest(_message.Message):
         *,
         table: _builtins.bytes = ...,
         seat: _builtins.int = ...,
-        amount: _builtins.int = ...,
+        amount_cents: _builtins.int = ...,
         request_id: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "request_id", b"request_id", "seat", b"seat", "table", b"table"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount_cents", b"amount_cents", "request_id", b"request_id", "seat", b"seat", "table", b"table"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -351,11 +429,11 @@ class TopUpRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TABLE_FIELD_NUMBER: _builtins.int
-    AMOUNT_FIELD_NUMBER: _builtins.int
+    AMOUNT_CENTS_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     table: _builtins.bytes
     """The table, 16 bytes."""
-    amount: _builtins.int
+    amount_cents: _builtins.int
     """Chips to add: 1 up to what is missing to the buy-in."""
     request_id: _builtins.bytes
     """Names this request, 1..64 bytes, fresh for each new one: a repeat has no further effect."""
@@ -363,12 +441,12 @@ class TopUpRequest(_message.Message):
         self,
         *,
         table: _builtins.bytes = ...,
-        amount: _builtins.int = ...,
+        amount_cents: _builtins.int = ...,
         request_id: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "request_id", b"request_id", "table", b"table"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount_cents", b"amount_cents", "request_id", b"request_id", "table", b"table"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -620,7 +698,7 @@ class ActRequest(_message.Message):
     HAND_FIELD_NUMBER: _builtins.int
     DECISION_FIELD_NUMBER: _builtins.int
     ACTION_FIELD_NUMBER: _builtins.int
-    TO_FIELD_NUMBER: _builtins.int
+    TO_CENTS_FIELD_NUMBER: _builtins.int
     CARDS_FIELD_NUMBER: _builtins.int
     table: _builtins.bytes
     """The table, 16 bytes."""
@@ -630,8 +708,8 @@ class ActRequest(_message.Message):
     """The decision that this answers: `TableState.decision`. For a fold out of turn the present one."""
     action: Global___Action.ValueType
     """The action."""
-    to: _builtins.int
-    """The player's total on this street after the action, in cents; 0 where only one total is possible."""
+    to_cents: _builtins.int
+    """The player's total on this street after the action; 0 where only one total is possible or the action has none."""
     @_builtins.property
     def cards(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """ACTION_DISCARD: the cards to throw away, each as its code 0..51 (4 * rank + suit; deuce 0, clubs 0)."""
@@ -643,12 +721,12 @@ class ActRequest(_message.Message):
         hand: _builtins.int = ...,
         decision: _builtins.int = ...,
         action: Global___Action.ValueType = ...,
-        to: _builtins.int = ...,
+        to_cents: _builtins.int = ...,
         cards: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "cards", b"cards", "decision", b"decision", "hand", b"hand", "table", b"table", "to", b"to"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "cards", b"cards", "decision", b"decision", "hand", b"hand", "table", b"table", "to_cents", b"to_cents"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -753,6 +831,7 @@ class TableState(_message.Message):
     CHOICES_FIELD_NUMBER: _builtins.int
     DELAY_FIELD_NUMBER: _builtins.int
     WINDOW_ENDS_MS_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
     time_ms: _builtins.int
     """When this was true."""
     phase: Global___Phase.ValueType
@@ -769,6 +848,8 @@ class TableState(_message.Message):
     """Why the game does not go on: the shuffle service cannot be reached. Else empty."""
     window_ends_ms: _builtins.int
     """End of the present phase of the seed window; 0 in other phases."""
+    status: Global___TableStatus.ValueType
+    """Whether the table takes players."""
     @_builtins.property
     def seats(self) -> _containers.RepeatedCompositeFieldContainer[Global___SeatState]:
         """The seats that are taken, ascending."""
@@ -800,10 +881,11 @@ class TableState(_message.Message):
         choices: _abc.Iterable[Global___Choice] | None = ...,
         delay: _builtins.str = ...,
         window_ends_ms: _builtins.int = ...,
+        status: Global___TableStatus.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["turn", b"turn"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["button", b"button", "choices", b"choices", "decision", b"decision", "delay", b"delay", "hand", b"hand", "phase", b"phase", "pots", b"pots", "seats", b"seats", "street", b"street", "time_ms", b"time_ms", "turn", b"turn", "window_ends_ms", b"window_ends_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["button", b"button", "choices", b"choices", "decision", b"decision", "delay", b"delay", "hand", b"hand", "phase", b"phase", "pots", b"pots", "seats", b"seats", "status", b"status", "street", b"street", "time_ms", b"time_ms", "turn", b"turn", "window_ends_ms", b"window_ends_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -817,7 +899,7 @@ class SeatState(_message.Message):
 
     SEAT_FIELD_NUMBER: _builtins.int
     PLAYER_FIELD_NUMBER: _builtins.int
-    STACK_FIELD_NUMBER: _builtins.int
+    STACK_CENTS_FIELD_NUMBER: _builtins.int
     SITS_OUT_FIELD_NUMBER: _builtins.int
     OWES_FIELD_NUMBER: _builtins.int
     CONNECTED_FIELD_NUMBER: _builtins.int
@@ -826,7 +908,7 @@ class SeatState(_message.Message):
     """The seat, from 1."""
     player: _builtins.str
     """Who sits there."""
-    stack: _builtins.int
+    stack_cents: _builtins.int
     """Chips in front of him that are not bet."""
     sits_out: _builtins.bool
     """He is not dealt in."""
@@ -841,7 +923,7 @@ class SeatState(_message.Message):
         *,
         seat: _builtins.int = ...,
         player: _builtins.str = ...,
-        stack: _builtins.int = ...,
+        stack_cents: _builtins.int = ...,
         sits_out: _builtins.bool = ...,
         owes: Global___Owes.ValueType = ...,
         connected: _builtins.bool = ...,
@@ -849,7 +931,7 @@ class SeatState(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["connected", b"connected", "in_hand", b"in_hand", "owes", b"owes", "player", b"player", "seat", b"seat", "sits_out", b"sits_out", "stack", b"stack"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["connected", b"connected", "in_hand", b"in_hand", "owes", b"owes", "player", b"player", "seat", b"seat", "sits_out", b"sits_out", "stack_cents", b"stack_cents"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -862,11 +944,11 @@ class Pot(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
-    TOTAL_FIELD_NUMBER: _builtins.int
+    TOTAL_CENTS_FIELD_NUMBER: _builtins.int
     SEATS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """`main`, `side-1`, ..."""
-    total: _builtins.int
+    total_cents: _builtins.int
     """Chips in it."""
     @_builtins.property
     def seats(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -876,12 +958,12 @@ class Pot(_message.Message):
         self,
         *,
         name: _builtins.str = ...,
-        total: _builtins.int = ...,
+        total_cents: _builtins.int = ...,
         seats: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "seats", b"seats", "total", b"total"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "seats", b"seats", "total_cents", b"total_cents"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -924,28 +1006,32 @@ class Choice(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ACTION_FIELD_NUMBER: _builtins.int
-    LOWEST_FIELD_NUMBER: _builtins.int
-    HIGHEST_FIELD_NUMBER: _builtins.int
-    ADDS_FIELD_NUMBER: _builtins.int
+    LOWEST_CENTS_FIELD_NUMBER: _builtins.int
+    HIGHEST_CENTS_FIELD_NUMBER: _builtins.int
+    ADDS_CENTS_FIELD_NUMBER: _builtins.int
+    MOST_CARDS_FIELD_NUMBER: _builtins.int
     action: Global___Action.ValueType
     """The action."""
-    lowest: _builtins.int
-    """The least total on this street, or number of discards."""
-    highest: _builtins.int
+    lowest_cents: _builtins.int
+    """The least total on this street, as `ActRequest.to_cents`; 0 where the action has none."""
+    highest_cents: _builtins.int
     """The greatest one."""
-    adds: _builtins.int
+    adds_cents: _builtins.int
     """What the least total costs."""
+    most_cards: _builtins.int
+    """ACTION_DISCARD: how many cards may be thrown away at most; at least one is."""
     def __init__(
         self,
         *,
         action: Global___Action.ValueType = ...,
-        lowest: _builtins.int = ...,
-        highest: _builtins.int = ...,
-        adds: _builtins.int = ...,
+        lowest_cents: _builtins.int = ...,
+        highest_cents: _builtins.int = ...,
+        adds_cents: _builtins.int = ...,
+        most_cards: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "adds", b"adds", "highest", b"highest", "lowest", b"lowest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "adds_cents", b"adds_cents", "highest_cents", b"highest_cents", "lowest_cents", b"lowest_cents", "most_cards", b"most_cards"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -29,10 +29,11 @@ class TableServiceStub:
     """A card room's tables.
 
     Every call carries a token in the metadata `authorization: Bearer TOKEN`. What came of a call is stored before it is
-    answered or shown. A refused call changes nothing: INVALID_ARGUMENT names a malformed field, FAILED_PRECONDITION a
-    field that does not fit the table's present state, or the legal actions. UNAVAILABLE may be tried again.
+    answered or shown. A refused call changes nothing: INVALID_ARGUMENT names a field that could never hold this value at
+    this table, FAILED_PRECONDITION one that does not fit the table's present state, or the legal actions; both say in
+    `BadRequest` what is allowed. UNAVAILABLE may be tried again.
 
-    Money is in cents. Times are milliseconds since 1970 UTC by the dealer's clock. A player's id is 1..64 bytes of
+    Money is in cents, and the names of its fields say so. Times are milliseconds since 1970 UTC by the dealer's clock. A player's id is 1..64 bytes of
     `A-Z a-z 0-9 . _ -`; it is also his contributor id at the shuffle service. A hand is named by its sequence number at the
     shuffle service; the first button is drawn with a number of its own.
     """
@@ -47,6 +48,11 @@ class TableServiceStub:
                 '/dealer.v1.TableService/CreateTable',
                 request_serializer=dealer_dot_v1_dot_table__pb2.CreateTableRequest.SerializeToString,
                 response_deserializer=dealer_dot_v1_dot_table__pb2.CreateTableResponse.FromString,
+                _registered_method=True)
+        self.CloseTable = channel.unary_unary(
+                '/dealer.v1.TableService/CloseTable',
+                request_serializer=dealer_dot_v1_dot_table__pb2.CloseTableRequest.SerializeToString,
+                response_deserializer=dealer_dot_v1_dot_table__pb2.CloseTableResponse.FromString,
                 _registered_method=True)
         self.ListTables = channel.unary_unary(
                 '/dealer.v1.TableService/ListTables',
@@ -109,16 +115,25 @@ class TableServiceServicer:
     """A card room's tables.
 
     Every call carries a token in the metadata `authorization: Bearer TOKEN`. What came of a call is stored before it is
-    answered or shown. A refused call changes nothing: INVALID_ARGUMENT names a malformed field, FAILED_PRECONDITION a
-    field that does not fit the table's present state, or the legal actions. UNAVAILABLE may be tried again.
+    answered or shown. A refused call changes nothing: INVALID_ARGUMENT names a field that could never hold this value at
+    this table, FAILED_PRECONDITION one that does not fit the table's present state, or the legal actions; both say in
+    `BadRequest` what is allowed. UNAVAILABLE may be tried again.
 
-    Money is in cents. Times are milliseconds since 1970 UTC by the dealer's clock. A player's id is 1..64 bytes of
+    Money is in cents, and the names of its fields say so. Times are milliseconds since 1970 UTC by the dealer's clock. A player's id is 1..64 bytes of
     `A-Z a-z 0-9 . _ -`; it is also his contributor id at the shuffle service. A hand is named by its sequence number at the
     shuffle service; the first button is drawn with a number of its own.
     """
 
     def CreateTable(self, request, context):
         """Opens a table. Role: operator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CloseTable(self, request, context):
+        """Closes a table for good: no further hand is dealt, and when the present one has been played to its end everybody is
+        stood up and his chips go back to the cashier. A repeat has no further effect. Role: operator.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -211,6 +226,11 @@ def add_TableServiceServicer_to_server(servicer, server):
                     request_deserializer=dealer_dot_v1_dot_table__pb2.CreateTableRequest.FromString,
                     response_serializer=dealer_dot_v1_dot_table__pb2.CreateTableResponse.SerializeToString,
             ),
+            'CloseTable': grpc.unary_unary_rpc_method_handler(
+                    servicer.CloseTable,
+                    request_deserializer=dealer_dot_v1_dot_table__pb2.CloseTableRequest.FromString,
+                    response_serializer=dealer_dot_v1_dot_table__pb2.CloseTableResponse.SerializeToString,
+            ),
             'ListTables': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTables,
                     request_deserializer=dealer_dot_v1_dot_table__pb2.ListTablesRequest.FromString,
@@ -278,10 +298,11 @@ class TableService:
     """A card room's tables.
 
     Every call carries a token in the metadata `authorization: Bearer TOKEN`. What came of a call is stored before it is
-    answered or shown. A refused call changes nothing: INVALID_ARGUMENT names a malformed field, FAILED_PRECONDITION a
-    field that does not fit the table's present state, or the legal actions. UNAVAILABLE may be tried again.
+    answered or shown. A refused call changes nothing: INVALID_ARGUMENT names a field that could never hold this value at
+    this table, FAILED_PRECONDITION one that does not fit the table's present state, or the legal actions; both say in
+    `BadRequest` what is allowed. UNAVAILABLE may be tried again.
 
-    Money is in cents. Times are milliseconds since 1970 UTC by the dealer's clock. A player's id is 1..64 bytes of
+    Money is in cents, and the names of its fields say so. Times are milliseconds since 1970 UTC by the dealer's clock. A player's id is 1..64 bytes of
     `A-Z a-z 0-9 . _ -`; it is also his contributor id at the shuffle service. A hand is named by its sequence number at the
     shuffle service; the first button is drawn with a number of its own.
     """
@@ -303,6 +324,33 @@ class TableService:
             '/dealer.v1.TableService/CreateTable',
             dealer_dot_v1_dot_table__pb2.CreateTableRequest.SerializeToString,
             dealer_dot_v1_dot_table__pb2.CreateTableResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CloseTable(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dealer.v1.TableService/CloseTable',
+            dealer_dot_v1_dot_table__pb2.CloseTableRequest.SerializeToString,
+            dealer_dot_v1_dot_table__pb2.CloseTableResponse.FromString,
             options,
             channel_credentials,
             insecure,

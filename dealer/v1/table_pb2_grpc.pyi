@@ -30,10 +30,11 @@ class TableServiceStub:
     """A card room's tables.
 
     Every call carries a token in the metadata `authorization: Bearer TOKEN`. What came of a call is stored before it is
-    answered or shown. A refused call changes nothing: INVALID_ARGUMENT names a malformed field, FAILED_PRECONDITION a
-    field that does not fit the table's present state, or the legal actions. UNAVAILABLE may be tried again.
+    answered or shown. A refused call changes nothing: INVALID_ARGUMENT names a field that could never hold this value at
+    this table, FAILED_PRECONDITION one that does not fit the table's present state, or the legal actions; both say in
+    `BadRequest` what is allowed. UNAVAILABLE may be tried again.
 
-    Money is in cents. Times are milliseconds since 1970 UTC by the dealer's clock. A player's id is 1..64 bytes of
+    Money is in cents, and the names of its fields say so. Times are milliseconds since 1970 UTC by the dealer's clock. A player's id is 1..64 bytes of
     `A-Z a-z 0-9 . _ -`; it is also his contributor id at the shuffle service. A hand is named by its sequence number at the
     shuffle service; the first button is drawn with a number of its own.
     """
@@ -44,6 +45,10 @@ class TableServiceStub:
     def __new__(cls, channel: _aio.Channel) -> TableServiceAsyncStub: ...
     CreateTable: _grpc.UnaryUnaryMultiCallable[_table_pb2.CreateTableRequest, _table_pb2.CreateTableResponse]
     """Opens a table. Role: operator."""
+    CloseTable: _grpc.UnaryUnaryMultiCallable[_table_pb2.CloseTableRequest, _table_pb2.CloseTableResponse]
+    """Closes a table for good: no further hand is dealt, and when the present one has been played to its end everybody is
+    stood up and his chips go back to the cashier. A repeat has no further effect. Role: operator.
+    """
     ListTables: _grpc.UnaryUnaryMultiCallable[_table_pb2.ListTablesRequest, _table_pb2.ListTablesResponse]
     """Lists the tables. Role: every one."""
     Sit: _grpc.UnaryUnaryMultiCallable[_table_pb2.SitRequest, _table_pb2.SitResponse]
@@ -75,10 +80,11 @@ class TableServiceAsyncStub(TableServiceStub):
     """A card room's tables.
 
     Every call carries a token in the metadata `authorization: Bearer TOKEN`. What came of a call is stored before it is
-    answered or shown. A refused call changes nothing: INVALID_ARGUMENT names a malformed field, FAILED_PRECONDITION a
-    field that does not fit the table's present state, or the legal actions. UNAVAILABLE may be tried again.
+    answered or shown. A refused call changes nothing: INVALID_ARGUMENT names a field that could never hold this value at
+    this table, FAILED_PRECONDITION one that does not fit the table's present state, or the legal actions; both say in
+    `BadRequest` what is allowed. UNAVAILABLE may be tried again.
 
-    Money is in cents. Times are milliseconds since 1970 UTC by the dealer's clock. A player's id is 1..64 bytes of
+    Money is in cents, and the names of its fields say so. Times are milliseconds since 1970 UTC by the dealer's clock. A player's id is 1..64 bytes of
     `A-Z a-z 0-9 . _ -`; it is also his contributor id at the shuffle service. A hand is named by its sequence number at the
     shuffle service; the first button is drawn with a number of its own.
     """
@@ -86,6 +92,10 @@ class TableServiceAsyncStub(TableServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateTable: _aio.UnaryUnaryMultiCallable[_table_pb2.CreateTableRequest, _table_pb2.CreateTableResponse]  # type: ignore[assignment]
     """Opens a table. Role: operator."""
+    CloseTable: _aio.UnaryUnaryMultiCallable[_table_pb2.CloseTableRequest, _table_pb2.CloseTableResponse]  # type: ignore[assignment]
+    """Closes a table for good: no further hand is dealt, and when the present one has been played to its end everybody is
+    stood up and his chips go back to the cashier. A repeat has no further effect. Role: operator.
+    """
     ListTables: _aio.UnaryUnaryMultiCallable[_table_pb2.ListTablesRequest, _table_pb2.ListTablesResponse]  # type: ignore[assignment]
     """Lists the tables. Role: every one."""
     Sit: _aio.UnaryUnaryMultiCallable[_table_pb2.SitRequest, _table_pb2.SitResponse]  # type: ignore[assignment]
@@ -116,10 +126,11 @@ class TableServiceServicer(metaclass=_abc_1.ABCMeta):
     """A card room's tables.
 
     Every call carries a token in the metadata `authorization: Bearer TOKEN`. What came of a call is stored before it is
-    answered or shown. A refused call changes nothing: INVALID_ARGUMENT names a malformed field, FAILED_PRECONDITION a
-    field that does not fit the table's present state, or the legal actions. UNAVAILABLE may be tried again.
+    answered or shown. A refused call changes nothing: INVALID_ARGUMENT names a field that could never hold this value at
+    this table, FAILED_PRECONDITION one that does not fit the table's present state, or the legal actions; both say in
+    `BadRequest` what is allowed. UNAVAILABLE may be tried again.
 
-    Money is in cents. Times are milliseconds since 1970 UTC by the dealer's clock. A player's id is 1..64 bytes of
+    Money is in cents, and the names of its fields say so. Times are milliseconds since 1970 UTC by the dealer's clock. A player's id is 1..64 bytes of
     `A-Z a-z 0-9 . _ -`; it is also his contributor id at the shuffle service. A hand is named by its sequence number at the
     shuffle service; the first button is drawn with a number of its own.
     """
@@ -131,6 +142,16 @@ class TableServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_table_pb2.CreateTableResponse, _abc.Awaitable[_table_pb2.CreateTableResponse]]:
         """Opens a table. Role: operator."""
+
+    @_abc_1.abstractmethod
+    def CloseTable(
+        self,
+        request: _table_pb2.CloseTableRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_table_pb2.CloseTableResponse, _abc.Awaitable[_table_pb2.CloseTableResponse]]:
+        """Closes a table for good: no further hand is dealt, and when the present one has been played to its end everybody is
+        stood up and his chips go back to the cashier. A repeat has no further effect. Role: operator.
+        """
 
     @_abc_1.abstractmethod
     def ListTables(

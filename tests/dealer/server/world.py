@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from google.rpc import error_details_pb2, status_pb2
 
 from dealer.cards import of_item
 from dealer.own_seed import OwnSeed
@@ -124,6 +125,18 @@ class _WithToken:
         return lambda request, **kwargs: method(request, metadata=self._metadata, **kwargs)
 
 
+def violations(error: grpc.aio.AioRpcError) -> list[tuple[str, str]]:
+    """Return each field in the BadRequest of a rich status, with what is allowed."""
+    details = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin", b"")
+    assert isinstance(details, bytes)
+    found = []
+    for packed in status_pb2.Status.FromString(details).details:
+        request = error_details_pb2.BadRequest()
+        if packed.Unpack(request):
+            found += [(violation.field, violation.description) for violation in request.field_violations]
+    return found
+
+
 async def open_table(house: House, game: str) -> bytes:
     table = secrets.token_bytes(16)
     async with stub(house.address, house.token("floor", Role.OPERATOR)) as room:
@@ -213,11 +226,13 @@ class Player:
             with contextlib.suppress(grpc.aio.AioRpcError):
                 await room.RevealSeed(table_pb2.RevealSeedRequest(table=self.table, hand=hand, seed=seed))
                 self.revealed.add(hand)
-        broke = [seat for seat in state.seats if seat.player == self.name and not seat.stack and not seat.in_hand]
+        broke = [seat for seat in state.seats if seat.player == self.name and not seat.stack_cents and not seat.in_hand]
         if broke and self._first("top up", hand):
             with contextlib.suppress(grpc.aio.AioRpcError):  # perhaps it was done before the connection was lost
                 await room.TopUp(
-                    table_pb2.TopUpRequest(table=self.table, amount=self.buy_in, request_id=secrets.token_bytes(8))
+                    table_pb2.TopUpRequest(
+                        table=self.table, amount_cents=self.buy_in, request_id=secrets.token_bytes(8)
+                    )
                 )
             await room.SitIn(table_pb2.SitInRequest(table=self.table, post=True))
         if state.choices and self._first("act", hand, state.decision):
@@ -234,10 +249,10 @@ class Player:
         request = table_pb2.ActRequest(table=self.table, hand=state.hand, decision=state.decision, action=choice.action)
         if choice.action == table_pb2.ACTION_DISCARD:
             size = self.rules.deck_size(sum(seat.in_hand for seat in state.seats))
-            thrown = self.rng.sample(sorted(self.cards.values()), self.rng.randint(1, choice.highest))
+            thrown = self.rng.sample(sorted(self.cards.values()), self.rng.randint(1, choice.most_cards))
             request.cards.extend(of_item(item, size) for item in thrown)
-        elif choice.highest:
-            request.to = self.rng.randint(choice.lowest, choice.highest)
+        elif choice.highest_cents:
+            request.to_cents = self.rng.randint(choice.lowest_cents, choice.highest_cents)
         return request
 
     async def history(self, hand: int) -> bytes:
@@ -258,7 +273,7 @@ async def seated(house: House, game: str, names: list[str], *, seed: int = 1) ->
         async with stub(house.address, house.token(player.name)) as room:
             await room.Sit(
                 table_pb2.SitRequest(
-                    table=table, seat=number + 1, amount=player.buy_in, request_id=secrets.token_bytes(8)
+                    table=table, seat=number + 1, amount_cents=player.buy_in, request_id=secrets.token_bytes(8)
                 )
             )
     return players

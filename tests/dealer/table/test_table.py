@@ -17,9 +17,10 @@ from dealer.rooms.limit_stud import LIMIT_STUD
 from dealer.rooms.poker777 import POKER777
 from dealer.rooms.pokerkings import POKERKINGS
 from dealer.state import SHOWDOWN, NeedAction, NeedCards, NeedShuffle
-from dealer.table import CashOut, Refused, Table
+from dealer.table import CashOut, Refused, Status, Table
 from dealer.table_commands import (
     Begin,
+    Close,
     Command,
     Connected,
     Delay,
@@ -183,7 +184,7 @@ def test_the_buy_in_of_casino_club_is_the_tables_amount_at_least(amount: int, fi
         game.do(Sit("ann", 1, amount))
         assert game.table.stack(1) == amount
     else:
-        assert refused(game, Sit("ann", 1, amount)) == "amount"
+        assert refused(game, Sit("ann", 1, amount)) == "amount_cents"
 
 
 @pytest.mark.rule("PK-1")
@@ -193,7 +194,7 @@ def test_the_buy_in_of_pokerkings_is_fixed(amount: int, fits: bool) -> None:
     if fits:
         game.do(Sit("ann", 1, amount))
     else:
-        assert refused(game, Sit("ann", 1, amount)) == "amount"
+        assert refused(game, Sit("ann", 1, amount)) == "amount_cents"
 
 
 @pytest.mark.rule("CC-1")
@@ -228,20 +229,20 @@ def test_who_turned_the_ante_off_says_so_for_each_hand() -> None:
 
 
 def test_only_casino_club_asks_before_an_ante() -> None:
-    assert refused(Game(LIMIT_STUD), SitIn("ann", every_hand=False)) == "every_hand"
+    assert refused(Game(LIMIT_STUD), SitIn("ann", every_hand=False)) == "ask_each_hand"
 
 
 @pytest.mark.rule("AL-13")
 def test_chips_are_added_between_hands_only_up_to_the_buy_in() -> None:
     game = Game(LIMIT_STUD, 2)
-    assert refused(game, TopUp("ann", 1)) == "amount", "the stack is full"
+    assert refused(game, TopUp("ann", 1)) == "amount_cents", "the stack is full"
     game.begin()
     game.call_down()
     loser = min((1, 2), key=game.table.stack)
     name, room = game.player(loser), game.table.stakes.buy_in - game.table.stack(loser)
-    assert refused(game, TopUp(name, room + 1)) == "amount"
+    assert refused(game, TopUp(name, room + 1)) == "amount_cents"
     game.begin()
-    assert refused(game, TopUp(name, 1)) == "amount"
+    assert refused(game, TopUp(name, 1)) == "table"
     game.call_down()
     room = game.table.stakes.buy_in - game.table.stack(loser)
     if room > 0:
@@ -255,11 +256,11 @@ def test_chips_are_added_between_hands_only_up_to_the_buy_in() -> None:
         (Sit("dan", 1, 2000), "seat"),
         (Sit("dan", 9, 2000), "seat"),
         (Sit("dan", 0, 2000), "seat"),
-        (Sit("ann", 4, 2000), "player"),
-        (Stand("dan"), "player"),
-        (SitIn("dan"), "player"),
-        (TopUp("ann", 0), "amount"),
-        (TopUp("ann", -5), "amount"),
+        (Sit("ann", 4, 2000), "table"),
+        (Stand("dan"), "table"),
+        (SitIn("dan"), "table"),
+        (TopUp("ann", 0), "amount_cents"),
+        (TopUp("ann", -5), "amount_cents"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_changes_nothing(command: Command, field: str) -> None:
@@ -388,7 +389,7 @@ def test_an_action_before_the_deadline_counts_and_at_the_deadline_it_is_late() -
     game.begin()
     game.at += 10
     name = game.player(game.asked.seat)
-    assert refused(game, Play(name, 1, 0, Act.BRING_IN)) == "turn"
+    assert refused(game, Play(name, 1, 0, Act.BRING_IN)) == "decision"
     game.at -= 0.001
     game.do(Tick())
     game.act(Act.BRING_IN)
@@ -656,7 +657,7 @@ def test_an_action_for_another_decision_or_hand_is_refused() -> None:
     name = game.player(game.asked.seat)
     other = game.player(game.asked.seat % 3 + 1)
     assert refused(game, Play(name, 2, 0, Act.BRING_IN)) == "hand"
-    assert refused(game, Play(name, 1, 1, Act.BRING_IN)) == "turn"
+    assert refused(game, Play(name, 1, 1, Act.BRING_IN)) == "decision"
     before = picture(game.table)
     for illegal in (Play(other, 1, 0, Act.CALL), Play(name, 1, 0, Act.FOLD), Play(name, 1, 0, Act.COMPLETE, 99)):
         with pytest.raises(IllegalAction) as refusal:
@@ -721,6 +722,66 @@ def test_chips_bet_on_earlier_streets_go_back_too() -> None:
     assert {seat: game.table.stack(seat) for seat in game.table.seats} == stacks
 
 
+# --- a table that is closed
+
+
+def test_a_closed_table_sends_everybody_home_with_his_chips() -> None:
+    game = Game(LIMIT_STUD, 3)
+    game.do(Close())
+    assert game.table.status is Status.CLOSED
+    assert not game.table.seats
+    buy_in = game.table.stakes.buy_in
+    assert game.table.take_cash_outs() == [(name, buy_in) for name in NAMES[:3]]
+    assert refused(game, Sit("dan", 1, buy_in)) == "table"
+    assert refused(game, SitIn("ann")) == "table"
+
+
+@pytest.mark.parametrize("house", sorted(GAMES))
+def test_the_hand_of_a_table_that_is_being_closed_is_played_to_its_end(house: str) -> None:
+    """Nobody is folded out of it; whoever is not in it goes at once, and no other hand follows."""
+    game = Game(GAMES[house], 3, seed=4)
+    game.do(SitOut("cleo"))
+    game.begin()
+    game.do(Close())
+    assert game.table.status is Status.CLOSING
+    assert [seat.player for seat in game.table.seats.values()] == ["ann", "ben"]
+    (absent,) = game.table.take_cash_outs()
+    assert absent.player == "cleo"
+    assert refused(game, SitIn("ann")) == "table"
+    game.call_down()
+    assert game.events(Shown), "it came to a showdown"
+    assert game.table.status is Status.CLOSED
+    paid = game.table.take_cash_outs()
+    assert sum(out.amount for out in paid) == 2 * game.table.stakes.buy_in
+    assert game.table.next_deal() is None
+    assert not game.table.must_draw_button()
+
+
+def test_closing_twice_is_closing_once_and_is_kept_between_hands() -> None:
+    game = Game(LIMIT_STUD, 2)
+    game.do(Close())
+    game.do(Close())
+    assert len(game.table.take_cash_outs()) == 2
+    again = Table.read(game.table.rules, game.table.stakes, game.table.written())
+    assert again.status is Status.CLOSED
+    older = {name: value for name, value in game.table.written().items() if name != "is_closed"}
+    assert Table.read(game.table.rules, game.table.stakes, older).status is Status.OPEN
+
+
+def test_a_void_hand_of_a_table_that_is_being_closed_gives_everything_back() -> None:
+    game = Game(LIMIT_STUD, 2)
+    game.begin()
+    game.do(Close())
+    hand = game.table.hand
+    assert hand is not None
+    game.act(Act.BRING_IN)
+    game.do(Play(game.player(game.asked.seat), 1, game.table.turns, Act.CALL))
+    game.do(Delay("away"))
+    game.pass_time(game.table.rules.void_after_s)
+    assert (game.table.outcome, game.table.status) == ("aborted", Status.CLOSED)
+    assert {out.amount for out in game.table.take_cash_outs()} == {game.table.stakes.buy_in}
+
+
 # --- everything together
 
 
@@ -746,8 +807,10 @@ def test_random_tables_keep_their_chips_and_play_again_from_the_journal(house: s
 
 
 def wander(game: Game, rng: random.Random) -> None:
-    """Let players come, go and change their minds between two hands."""
+    """Let players come, go and change their minds between two hands, as long as the table is open."""
     table = game.table
+    if table.is_closed:
+        return
     for name in NAMES[: table.rules.most_players]:
         seated = [seat for seat in table.seats.values() if seat.player == name]
         free = [n for n in range(1, table.rules.most_players + 1) if n not in table.seats]
@@ -774,6 +837,8 @@ def one_step(game: Game, rng: random.Random) -> None:
             name = rng.choice(present).player
             game.do(rng.choice((Stand, SitOut, Disconnected, Connected))(name))
             game.deal()
+    elif chance < 0.083:
+        game.do(Close())
     else:
         one_act(game, rng)
 
@@ -856,5 +921,6 @@ def any_command(game: Game, rng: random.Random) -> Command:
             play._replace(to=number),
             play._replace(cards=cards),
             Tick(),
+            Close() if rng.random() < 0.02 else Tick(),
         )
     )
