@@ -1,4 +1,4 @@
-"""Hands dealt by a real service, for the pages to show: every deck, both modes, both reveals, reshuffles and draws."""
+"""Hands dealt by a real service, for the pages to show: every deck, mode and reveal, reshuffles, draws, twin tables."""
 
 import os
 import random
@@ -8,6 +8,7 @@ from rngsvc.client import SyncClient
 from rngsvc.client.blocking import SyncHand
 from rngsvc.keys.making import AuditorKeys
 from rngsvc.protocol.commitment import promise
+from rngsvc.protocol.twin import promise_choice
 from tests.rngsvc.conftest import RunningService
 
 NAMES = (b"ann", b"ben", b"cleo", b"dan")
@@ -41,24 +42,38 @@ class Croupier:
         reveal = ("public", "escrow")[number % 2]
         mode = ("shoe", "shoe", "full")[number % 3]
         auditor = self._auditor if reveal == "escrow" else None
-        table = self._client.register_table(os.urandom(16), mode=mode, reveal=reveal, auditor=auditor)
+        draws, twin = number % 8 == 7, number % 8 in {2, 5}
+        gives_up = number % 13 == 12 or (twin and number % 10 == 5)
+        table = self._client.register_table(os.urandom(16), mode=mode, reveal=reveal, auditor=auditor, twin=twin)
         hand = table.reserve()
         names = NAMES[: rng.randrange(len(NAMES) + 1)]
         seeds = {name: os.urandom(rng.choice((32, 48, 64))) for name in names}
+        choices = {name: os.urandom(32) for name in names} if twin else {}
         if names:
-            hand.promise({name: promise(self._client.origin, table.id, hand.seq, name, seeds[name]) for name in names})
+            of_hand = self._client.origin, table.id, hand.seq
+            promises = {name: promise(*of_hand, name, seeds[name]) for name in names}
+            of_choices = {name: promise_choice(*of_hand, name, choice) for name, choice in choices.items()}
+            hand.promise(promises, of_choices or None)
         given = {name: seed for name, seed in seeds.items() if name == names[0] or rng.random() < 0.8}
         n = SIZES[number % len(SIZES)]
-        if number % 8 == 7:
+        if draws:
             hand.draw(b"button", rng.choice((2, 9, 10**6)), rng.randrange(1, 30), given)
+        elif twin:
+            hand.seal_twin(n, given)
+            choices = {name: choice for name, choice in choices.items() if rng.random() < 0.8}
+            if not gives_up:
+                hand.choose(choices)
+                self._play(hand, n, mode)
         else:
             hand.seal(n, given)
             self._play(hand, n, mode)
-        if number % 13 == 12:
+        if gives_up:
             hand.close("aborted", "misdeal")
         elif number % 11 != 10:
             hand.close()
-        own = (names[0], seeds[names[0]]) if names else None
+        own = None
+        if names:
+            own = (names[0], seeds[names[0]], *(choice for name, choice in choices.items() if name == names[0]))
         return Dealt(table.id.hex(), hand.seq, hand.receipt(own=own).decode())
 
     def _play(self, hand: SyncHand, n: int, mode: str) -> None:

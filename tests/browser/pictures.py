@@ -9,6 +9,7 @@ from typing import Literal
 
 from playwright.sync_api import Browser, Page
 
+from tests.browser.dealt import Croupier
 from tests.browser.engines import chromium_running
 from tests.browser.verify_page import VerifyPage
 from tests.rngsvc.conftest import RunningService, serve_ephemeral
@@ -33,6 +34,9 @@ def main(folder: Path) -> None:
         _swap_a_card(history)
         VerifyPage(page, f"{service.http}/verify").paste(json.dumps(history))
         _take(page, folder / "verify-page-failed.png")
+        page = _opened(browser, "light", PHONE)
+        VerifyPage(page, f"{service.http}/verify").paste(_twin_hand(service))
+        _take(page, folder / "verify-page-two-decks.png", "#twin")
         page = _opened(browser, "light", DESKTOP)
         page.goto(f"{service.http}/status")
         page.wait_for_selector("[data-verdict]")
@@ -47,6 +51,12 @@ def _stud_hand(service: RunningService) -> dict[str, dict[str, list[dict[str, in
     return history
 
 
+def _twin_hand(service: RunningService) -> str:
+    with closing(Croupier(service)) as croupier:
+        dealt = (croupier.hand(10).receipt for _ in range(100))
+        return next(receipt for receipt in dealt if '"choice"' in receipt)
+
+
 def _swap_a_card(history: dict[str, dict[str, list[dict[str, int]]]]) -> None:
     """What a cheating table would show: two cards have changed places."""
     first, second = history["receipt"]["openings"][2:4]
@@ -58,9 +68,9 @@ def _opened(browser: Browser, scheme: Literal["light", "dark"], size: tuple[int,
     return browser.new_page(color_scheme=scheme, viewport={"width": width, "height": height}, locale="en-GB")
 
 
-def _take(page: Page, path: Path) -> None:
-    """Take what is seen from the verdict on."""
-    page.evaluate("document.querySelector('[data-verdict]').scrollIntoView()")
+def _take(page: Page, path: Path, top: str = "[data-verdict]") -> None:
+    """Take what is seen from the element ``top`` on."""
+    page.eval_on_selector(top, "element => element.scrollIntoView()")
     page.screenshot(path=path)
     assert path.stat().st_size < MOST_BYTES, f"{path.name} is too large"
     print(f"{path.name}: {path.stat().st_size:,} bytes")

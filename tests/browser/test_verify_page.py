@@ -37,14 +37,26 @@ def dealt(croupier: Croupier) -> list[Dealt]:
     return [croupier.hand(number) for number in range(scaled(40, 1000))]
 
 
-@pytest.fixture(scope="module")
-def hand(croupier: Croupier) -> Dealt:
-    """A public hand with contributors, cards and reshuffles."""
+def dealt_with(croupier: Croupier, *parts: str, twin: bool) -> Dealt:
+    """A complete public hand of an ordinary or a twin table that has all these parts."""
+    parts = (*parts, '\\"outcome\\":\\"complete\\"')
     return next(
         hand
         for hand in map(croupier.hand, range(0, 400, 2))
-        if '"own"' in hand.receipt and '"k": 2' in hand.receipt and '\\"outcome\\":\\"complete\\"' in hand.receipt
+        if all(part in hand.receipt for part in parts) and ('\\"twin\\":1' in hand.receipt) is twin
     )
+
+
+@pytest.fixture(scope="module")
+def hand(croupier: Croupier) -> Dealt:
+    """A public hand with contributors, cards and reshuffles."""
+    return dealt_with(croupier, '"own"', '"k": 2', twin=False)
+
+
+@pytest.fixture(scope="module")
+def twin_hand(croupier: Croupier) -> Dealt:
+    """The same of a twin table; its holder has chosen."""
+    return dealt_with(croupier, '"choice"', '"k": 1', twin=True)
 
 
 def give_key(shown: VerifyPage, vkey: str) -> None:
@@ -79,12 +91,16 @@ def test_hands_of_every_kind_are_shown_as_python_sees_them(
     shown: VerifyPage, service: RunningService, dealt: list[Dealt]
 ) -> None:
     outcomes = set()
+    choices = set()
     for each in dealt:
         shown.paste(each.receipt)
-        assert shown.steps == python_steps(each.receipt, service.log_key)
+        steps = python_steps(each.receipt, service.log_key)
+        assert shown.steps == steps
         assert shown.verdict == "checked"
-        outcomes.add(tuple(outcome for outcome, _ in shown.steps.values()))
+        outcomes.add(tuple(outcome for outcome, _ in steps.values()))
+        choices.add(steps.get("choice", ("no twin table",))[0])
     assert len(outcomes) >= 8, "the hands are of different kinds"
+    assert choices == {"no twin table", "checked", "not shown"}
 
 
 def test_histories_of_every_game_are_shown_as_python_sees_them(shown: VerifyPage, service: RunningService) -> None:
@@ -151,19 +167,15 @@ def _with_member(entry: str, member: str, value: object) -> str:
     return json.dumps(json.loads(entry) | {member: value}, sort_keys=True, separators=(",", ":"))
 
 
-@pytest.mark.parametrize("twin", [False, True], ids=["ordinary table", "twin table"])
+@pytest.mark.parametrize("which", ["hand", "twin_hand"])
 def test_each_tampered_part_fails_in_the_steps_that_python_names(
-    shown: VerifyPage, service: RunningService, hand: Dealt, twin: bool
+    shown: VerifyPage, service: RunningService, which: str, request: pytest.FixtureRequest
 ) -> None:
-    log_key, good = service.log_key, hand.receipt
-    if twin:
-        of_twins = twin_played(reveal="public")
-        log_key, good = of_twins.log.vkey, of_twins.receipt().encode()
-        give_key(shown, log_key)
+    good: Dealt = request.getfixturevalue(which)
     total = 0
-    for what, receipt in tampered(json.loads(good)):
+    for what, receipt in tampered(json.loads(good.receipt)):
         document = json.dumps(receipt)
-        expected = python_steps(document, log_key)
+        expected = python_steps(document, service.log_key)
         failed = [step for step, (outcome, _) in expected.items() if outcome == "failed"]
         shown.paste(document)
         assert shown.steps == expected, what
@@ -205,6 +217,16 @@ def test_cards_are_the_ones_that_the_deck_holds(shown: VerifyPage, n: int) -> No
 
 
 # --- Ways in ---
+
+
+def test_a_link_shows_the_two_decks_of_a_hand_to_everybody(
+    shown: VerifyPage, service: RunningService, twin_hand: Dealt
+) -> None:
+    shown.open(f"{service.http}/verify?table={twin_hand.table}&seq={twin_hand.seq}")
+    shown.wait_for_verdict()
+    assert shown.verdict == "checked"
+    assert {shown.steps[step][0] for step in TWIN_STEP_IDS} == {"checked"}
+    assert "✓ this page shuffled it again" in shown.page.inner_text("#twin")
 
 
 def test_a_link_shows_the_public_part_of_a_hand(shown: VerifyPage, service: RunningService, hand: Dealt) -> None:
