@@ -182,6 +182,14 @@ def _command_line(text: str) -> str:
     return text
 
 
+def _collector(address: str) -> str:
+    scheme, _, rest = address.partition("://")
+    if scheme not in {"http", "https"} or "@" in rest:
+        raise ValueError("must be http://HOST:PORT or https://HOST:PORT, without a user")
+    Address.parse(rest)
+    return address
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("must be text, in quotes")
@@ -323,6 +331,18 @@ class Settings(BaseModel):
         1024, ge=1, le=2**48, description="Requests that the DRBG answers from one seed at most."
     )
     reseed_after_s: float = Field(60.0, ge=0.1, le=86_400, description="How long the DRBG uses one seed at most.")
+
+    # --- Traces ---
+    tracing_endpoint: Annotated[str, AfterValidator(_collector)] | None = Field(
+        None,
+        description="OpenTelemetry collector to send traces to (OTLP over gRPC), for example http://127.0.0.1:4317.",
+    )
+    tracing_ratio: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="Share of traces begun here; one that a caller has begun is followed as he decided.",
+    )
 
     # --- Logs ---
     log_level: LogLevel = Field(LogLevel.INFO, description="The least severity that is logged.")

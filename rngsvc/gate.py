@@ -8,7 +8,7 @@ from __future__ import annotations  # grpc's classes are generic in its stubs on
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -54,6 +54,8 @@ Context = grpc.aio.ServicerContext[Any, Any]
 UnaryMethod = Callable[[Any, Context], Awaitable[Any]]
 StreamMethod = Callable[[Any, Context], AsyncIterator[Any]]
 Parse = Callable[[bytes], Any]
+BeginCall = Callable[[str, Sequence[tuple[str, str | bytes]]], Callable[[str], None]]
+"""Told of each call, "service/method" and metadata, when it begins; what it returns is told its status code."""
 
 caller: ContextVar[Caller] = ContextVar("caller")
 """Who makes the call that is being answered."""
@@ -82,8 +84,17 @@ def to_status(error: ServiceError) -> status_pb2.Status:
 class Gate(grpc.aio.ServerInterceptor):
     """Wraps every method of ours: role, load, deadline, errors, metrics. Health and reflection pass as they are."""
 
-    def __init__(self, metrics: Metrics, *, has_tls: bool, default_deadline_s: float, most_calls: int) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        *,
+        has_tls: bool,
+        default_deadline_s: float,
+        most_calls: int,
+        begin_call: BeginCall | None = None,
+    ) -> None:
         self._metrics = metrics
+        self._begin_call = begin_call
         self._has_tls = has_tls
         self._default_deadline_s = default_deadline_s
         self._most_calls = most_calls
@@ -122,7 +133,7 @@ class Gate(grpc.aio.ServerInterceptor):
     async def _unary(
         self, method: str, behaviour: UnaryMethod, parse: Parse, message: bytes, context: Context
     ) -> object:
-        with _Watch(self._metrics, method) as watch, self._counted():
+        with self._watch(method, context) as watch, self._counted():
             try:
                 request = self._admit(method, parse, message, context)
                 if context.time_remaining() is None:
@@ -141,13 +152,17 @@ class Gate(grpc.aio.ServerInterceptor):
         message: bytes,
         context: Context,
     ) -> AsyncIterator[object]:
-        with _Watch(self._metrics, method) as watch, self._counted():
+        with self._watch(method, context) as watch, self._counted():
             try:
                 request = self._admit(method, parse, message, context)
                 async for answer in behaviour(request, context):
                     yield answer
             except (asyncio.CancelledError, Exception) as error:  # noqa: BLE001  (each ends as a status)
                 await self._end(watch, context, error)
+
+    def _watch(self, method: str, context: Context) -> _Watch:
+        ended = self._begin_call(method, _pairs(context)) if self._begin_call else None
+        return _Watch(self._metrics, method, ended)
 
     def _admit(self, method: str, parse: Parse, message: bytes, context: Context) -> object:
         """Return the request if its caller may make it and there is room for it."""
@@ -186,15 +201,23 @@ class Gate(grpc.aio.ServerInterceptor):
             # What went wrong inside is for the operator's log, not for the caller.
             _log.error("internal error", method=watch.method, exc_info=error)
             status = status_pb2.Status(code=code_pb2.INTERNAL, message="internal error")
-        watch.code = code_pb2.Code.Name(status.code)
+        # grpc.aio does not say why it cancels. It is the client who left, but for the last moments of a drain; whoever
+        # is still there must be answered.
+        watch.code = "CANCELLED" if isinstance(error, asyncio.CancelledError) else code_pb2.Code.Name(status.code)
         await context.abort_with_status(rpc_status.to_status(status))
 
 
-class _Watch:
-    """Counts and times one call."""
+def _pairs(context: Context) -> list[tuple[str, str | bytes]]:
+    # In grpc.aio it is a tuple of pairs, whatever the stubs say.
+    return [(key, value) for key, value in cast("Any", context.invocation_metadata()) or ()]
 
-    def __init__(self, metrics: Metrics, method: str) -> None:
+
+class _Watch:
+    """Counts and times one call; ``ended`` is told its status code."""
+
+    def __init__(self, metrics: Metrics, method: str, ended: Callable[[str], None] | None) -> None:
         self.method = method.rpartition("/")[2]
+        self._ended = ended
         self.code = "OK"
         self._metrics = metrics
         self._started = time.monotonic()
@@ -206,3 +229,5 @@ class _Watch:
     def __exit__(self, *_: object) -> None:
         self._metrics.in_flight.dec()
         self._metrics.finished(self.method, self.code, time.monotonic() - self._started)
+        if self._ended:
+            self._ended(self.code)

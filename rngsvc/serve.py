@@ -23,7 +23,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import grpc
 import structlog
@@ -56,7 +56,7 @@ from rngsvc.protocol.policy import NO_WITNESSES, Policy
 from rngsvc.results import Results
 from rngsvc.sampling import Sampler
 from rngsvc.scheduled import LogAudit, Place, ScheduledRuns, SchedulerChild, command_job
-from rngsvc.sequencer import Limits, Sequencer
+from rngsvc.sequencer import BatchReport, Limits, Sequencer
 from rngsvc.service import Service
 from rngsvc.shuffles import DealtCache
 from rngsvc.status import Board, integrity_trouble
@@ -65,6 +65,9 @@ from rngsvc.store.sqlite import SqliteStore
 from rngsvc.tables import Tables
 from rngsvc.vault import Vault
 from rngsvc.web import operator_app, public_app
+
+if TYPE_CHECKING:
+    from rngsvc.tracing import Tracing
 
 EXIT_OK: Final = 0
 EXIT_STOPPED: Final = 4
@@ -134,9 +137,11 @@ async def run(
     _collect_rarely()
     metrics = Metrics()
     stopping = asyncio.Event()
+    tracing: Tracing | None = None
     try:
         policy = _witness_policy(settings)
-        core = await start(settings, metrics, stopping)
+        tracing = _tracing(settings)
+        core = await start(settings, metrics, stopping, tracing)
     except (KeyUnavailable, ConfigurationRefused) as error:
         _log.critical("not started", why=str(error))
         return EXIT_CONFIGURATION
@@ -152,12 +157,18 @@ async def run(
         _log.critical("not started", why=str(error))
         return EXIT_STOPPED
     try:
-        return await _serve(settings, core, policy, metrics, stopping, child, auditor_keys, watch_parent=watch_parent)
+        return await _serve(
+            settings, core, policy, metrics, stopping, child, tracing, auditor_keys, watch_parent=watch_parent
+        )
     finally:
         await core.store.close()
+        if tracing:
+            await asyncio.to_thread(tracing.close)
 
 
-async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -> Core:
+async def start(
+    settings: Settings, metrics: Metrics, stopping: asyncio.Event, tracing: "Tracing | None" = None
+) -> Core:
     """Bring everything up but the listeners; raises if anything is in doubt. ``stopping`` is set on doubt later."""
     generator = Generator(
         _sources(settings),
@@ -177,6 +188,11 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
         tables = Tables(store, log)
         await tables.load_unclosed()
 
+        def observe(report: BatchReport) -> None:
+            metrics.observe_batch(report)
+            if tracing:
+                tracing.batch(report)
+
         def on_stop(why: str) -> None:
             _log.critical("signing stopped", why=why)
             metrics.stopped.set(1)
@@ -192,7 +208,7 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
             guard,
             Limits(settings.queue_limit, settings.batch_limit),
             on_stop,
-            metrics.observe_batch,
+            observe,
         )
         vault = Vault(settings.origin, kek, store, generator)
         secrets = HandSecrets(settings.origin, vault, DealtCache())
@@ -219,6 +235,17 @@ async def start(settings: Settings, metrics: Metrics, stopping: asyncio.Event) -
         },
     )
     return Core(service, log, store, sequencer, sampler, results, generator, keys)
+
+
+def _tracing(settings: Settings) -> "Tracing | None":
+    if settings.tracing_endpoint is None:
+        return None
+    try:
+        from rngsvc.tracing import Tracing  # noqa: PLC0415  (OpenTelemetry is an extra)
+    except ImportError:
+        allowed = "needs the extra: pip install 'sealed-shoe[tracing]'"
+        raise ConfigurationRefused([Problem("tracing_endpoint", settings.tracing_endpoint, allowed)]) from None
+    return Tracing(settings.tracing_endpoint, settings.tracing_ratio, settings.origin, version("sealed-shoe"))
 
 
 def _key_encryption_key(settings: Settings) -> KeyEncryptionKey:
@@ -330,6 +357,7 @@ async def _serve(
     metrics: Metrics,
     stopping: asyncio.Event,
     child: SchedulerChild,
+    tracing: "Tracing | None",
     auditor_keys: Path | None,
     *,
     watch_parent: bool,
@@ -350,6 +378,7 @@ async def _serve(
         default_deadline_s=settings.default_deadline_s,
         max_message_bytes=settings.max_message_bytes,
         max_concurrent=settings.queue_limit,
+        begin_call=tracing.call if tracing else None,
     )
     try:
         port = _add_port(grpc_server, settings, metrics)

@@ -12,7 +12,7 @@ from rngsvc.errors import (
     InvalidField,
     ServiceError,
 )
-from rngsvc.gate import Context, Gate, caller, to_status
+from rngsvc.gate import BeginCall, Context, Gate, caller, to_status
 from rngsvc.log import Log, Logged
 from rngsvc.metrics import Metrics
 from rngsvc.ports import Store
@@ -457,11 +457,20 @@ def build(
     default_deadline_s: float,
     max_message_bytes: int,
     max_concurrent: int,
+    begin_call: BeginCall | None = None,
 ) -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
     """Return the server, without a port yet, and its health service."""
     server = grpc.aio.server(
         # The gate counts calls itself: gRPC's own limit refuses without saying when to come back.
-        interceptors=[Gate(metrics, has_tls=has_tls, default_deadline_s=default_deadline_s, most_calls=max_concurrent)],
+        interceptors=[
+            Gate(
+                metrics,
+                has_tls=has_tls,
+                default_deadline_s=default_deadline_s,
+                most_calls=max_concurrent,
+                begin_call=begin_call,
+            )
+        ],
         options=[
             ("grpc.max_receive_message_length", max_message_bytes),
             ("grpc.max_send_message_length", -1),

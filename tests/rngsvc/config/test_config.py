@@ -25,6 +25,8 @@ OTHER_VALUES = {
     "standby": "true",
     "integrity_policy": "stop",
     "daily_at": "23:59",
+    "tracing_endpoint": "https://collector.example:4317",
+    "tracing_ratio": "0.5",
     "log_level": "error",
     "log_format": "text",
 }
@@ -258,7 +260,7 @@ def test_each_setting_says_what_it_is_and_names_carry_their_unit() -> None:
         assert setting.description.endswith(".")
         assert setting.flag == "--" + setting.name.replace("_", "-")
         measured = " to " in setting.allowed
-        assert not measured or setting.name.endswith(("_s", "_limit", "_bytes", "_requests", "bits_per_byte"))
+        assert not measured or setting.name.endswith(("_s", "_limit", "_bytes", "_requests", "_ratio", "bits_per_byte"))
 
 
 def test_the_example_on_the_page_is_a_configuration(tmp_path: Path) -> None:
