@@ -36,6 +36,15 @@ class _Felt(RegexHighlighter):
     base_style = "felt."
 
 
+class _Named(click.Choice[str]):
+    """One of some names, written with a dash or an underscore."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name as it is in the code."""
+        spelt = value.replace("-", "_")
+        return super().convert(spelt if spelt in self.choices else value, param, ctx)
+
+
 _STYLES = {
     "felt.red": "red",
     "felt.heading": "bold",
@@ -46,8 +55,12 @@ _STYLES = {
 
 
 @click.command()
-@click.option("--house", type=click.Choice(sorted({rules.room for rules in GAMES.values()})), help="One house only.")
-@click.option("--game", type=click.Choice(list(GAMES)), help="One game only.")
+@click.option(
+    "--house",
+    type=_Named(sorted({rules.room for rules in GAMES.values()})),
+    help="One house only; a dash will do for an underscore.",
+)
+@click.option("--game", type=_Named(list(GAMES)), help="One game only.")
 @click.option("--hands", default=1, show_default=True, type=click.IntRange(1, 10_000), help="Hands of each game.")
 @click.option("--seat", type=click.IntRange(1, 8), help="Tell what this seat sees; without it the house's view.")
 @click.option("--seed", type=int, help="Repeat the players' decisions of an earlier run; cards are always new.")

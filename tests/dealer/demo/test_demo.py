@@ -135,3 +135,18 @@ def test_the_child_service_ends_with_the_demonstration() -> None:
 
     with pytest.raises(ConnectionRefusedError):
         asyncio.run(connect())
+
+
+@pytest.mark.parametrize("house", ["casino-club", "casino_club"])
+def test_a_house_may_be_written_with_a_dash_or_an_underscore(house: str) -> None:
+    run = demo("--house", house, "--json")
+    assert run.returncode == 0, run.stderr
+    assert [json.loads(line)["game"] for line in run.stdout.splitlines()] == ["casino_club"]
+
+
+@pytest.mark.parametrize("option", ["--house", "--game"])
+def test_an_unknown_name_is_a_usage_error_that_lists_the_known_ones(option: str) -> None:
+    run = demo(option, "elm-room")
+    assert run.returncode == 2
+    assert f"Invalid value for '{option}': 'elm-room' is not one of 'casino_club', " in run.stderr
+    assert "'pokerkings'" in run.stderr
