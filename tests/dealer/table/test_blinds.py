@@ -163,7 +163,21 @@ SCENARIOS: list[tuple[str, int, Hands]] = [
     (
         "PK-16: the last small blind gone: the button goes to the last big blind",
         1,
-        [("1 2 3 4 5", "", "1/2/3, dealt 1 2 3 4 5"), ("1 3 4 5", "", "3/4/5, dealt 1 3 4 5")],
+        [
+            ("1 2 3 4 5", "", "1/2/3, dealt 1 2 3 4 5"),
+            ("1 3 4 5", "", "3/4/5, dealt 1 3 4 5"),
+            ("1 3 4 5", "", "4/5/1, dealt 1 3 4 5"),
+        ],
+    ),
+    (
+        "PK-16: also if he only sits out; having posted his blinds he owes nothing",
+        1,
+        [("1 2 3 4 5", "", "1/2/3, dealt 1 2 3 4 5"), ("1 3 4 5", "2", "3/4/5, dealt 1 3 4 5")],
+    ),
+    (
+        "PK-16: small and big blind gone together: the next active player has the button",
+        1,
+        [("1 2 3 4 5", "", "1/2/3, dealt 1 2 3 4 5"), ("1 4 5", "", "4/5/1, dealt 1 4 5")],
     ),
     (
         "PK-18: fewer than two free of marks: all is forgiven",
