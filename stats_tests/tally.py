@@ -134,6 +134,8 @@ class Tally:
             tally = cls(plan)
             if tests.keys() != tally.accumulators.keys():
                 raise StateError("state.tests: not the tests of its plan; another version of the battery made it")
+            for part in (sample, *tests.values()):
+                _require_plain(part)
             tally._digest.load(sample)
             for test, accumulator in tally.accumulators.items():
                 accumulator.load(tests[test])
@@ -173,6 +175,17 @@ class Tally:
         if file.read(1):
             raise StateError("bytes follow the state's end")
         return tally
+
+
+def _require_plain(state: Any) -> None:
+    """Raise StateError unless all values are integers, texts or lists of integers: NumPy would make do with others."""
+    if not isinstance(state, dict):
+        raise StateError("state: a part of it is no object")
+    for name, value in state.items():
+        items = value if isinstance(value, list) else [value]
+        kinds = (int,) if isinstance(value, list) else (int, str)
+        if any(type(item) not in kinds for item in items):
+            raise StateError(f"state: {name} is no integer, text or list of integers")
 
 
 def tally_stretch(

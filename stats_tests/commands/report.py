@@ -30,7 +30,7 @@ def command(report_path: Path, html_path: Path | None, pdf_path: Path | None) ->
         try:
             page = to_html(report, raw, signed_by=signed_by) if html_path else ""
             pdf = to_pdf(report, raw, signed_by=signed_by) if pdf_path else b""
-        except (LookupError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             raise ReportError(f"{report_path}: its members contradict each other: {error!r}") from error
         if html_path is not None:
             write_whole(html_path, page.encode())

@@ -48,7 +48,7 @@ def command(
             steps.append(_signature(report, raw, report_path, note_path, public_key))
             try:
                 steps += check(report, _source(report, data, format_))
-            except (LookupError, TypeError) as error:
+            except (LookupError, TypeError, ArithmeticError) as error:
                 steps.append(Step("the report's members go together", False, repr(error)))
     verdict = outcome(steps)
     with reader_may_leave():
@@ -95,8 +95,11 @@ def _source(report: dict[str, object], data: Path | None, format_: str | None) -
             raise click.UsageError("--data needs --format: the report does not say how they are written")
         return open_source(f"file:{data}", Format(chosen), size)
     if sample.get("source") == "generator":
+        name, seed = sample.get("name"), sample.get("seed")
+        if type(seed) is not int or not 0 <= seed < 2**64:
+            raise ReportError("report.campaigns.0.sample.seed: no seed")
         try:
-            return GeneratorSource(generator_named(sample["name"]), Kind(plan["kind"]), size, sample["seed"])
+            return GeneratorSource(generator_named(name), Kind(plan["kind"]), size, seed)
         except ValueError as error:
             raise ReportError(f"report.campaigns.0.sample: {error}") from error
     return None
