@@ -597,11 +597,5 @@ def test_limit_studs_ante_is_a_fifth_to_the_nearest_unit_and_at_least_one(small_
     assert limit_stud._stakes(small_bet).ante == ante
 
 
-@pytest.mark.rule("P7-13")
-def test_nothing_in_the_rules_tells_play_money_from_real_money() -> None:
-    words = " ".join(HouseRules.__dataclass_fields__) + " ".join(Stakes.__dataclass_fields__)
-    assert not any(word in words for word in ("money_kind", "play_money", "real", "currency"))
-
-
 def test_cards_in_these_tests_are_what_they_say() -> None:
     assert [NAMES[card] for card in third_street("2c Kd")[4:6]] == ["2c", "Kd"]

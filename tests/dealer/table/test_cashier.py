@@ -1,12 +1,25 @@
 """The cashier's ledger balances, whatever players bring and take."""
 
+import ast
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealer.cashier import BANK, RAKE, Ledger, NotEnough, PlayMoney, Transfer, rack, wallet
-from dealer.house_rules import HouseRules
+import dealer
+from dealer.cashier import BANK, RAKE, Cashier, Ledger, NotEnough, PlayMoney, Transfer, rack, wallet
+from dealer.house_rules import HouseRules, Rake
 from dealer.rooms import GAMES
+from dealer.state import NeedAction, NeedCards, NeedShuffle
+from dealer.store.memory import MemoryStore
+from dealer.table_commands import Begin, DrawButton, Play, Reshuffle, SitIn, Supply, Tick
+from dealer.table_live import LiveTable
+from tests.dealer.play import at_random
+from tests.scale import scaled
 
 GRANT = 10_000
 
@@ -58,10 +71,108 @@ def test_any_sequence_of_bringing_and_taking_balances(moves: list[tuple[str, int
         assert all(cashier.balance(each) + on_table[each] == GRANT for each in on_table)
 
 
+class RealMoney:
+    """A cashier who pays out of what was deposited, and gives nothing away."""
+
+    def __init__(self, deposits: dict[str, int]) -> None:
+        self.ledger = Ledger(
+            {BANK: -sum(deposits.values()), **{wallet(player): amount for player, amount in deposits.items()}}
+        )
+
+    def brings(self, player: str, table: str, amount: int) -> list[Transfer]:
+        if self.ledger.balance(wallet(player)) < amount:
+            raise NotEnough(player, self.ledger.balance(wallet(player)))
+        return [Transfer(wallet(player), rack(table), amount)]
+
+    def takes(self, player: str, table: str, amount: int) -> list[Transfer]:
+        return [Transfer(rack(table), wallet(player), amount)] if amount else []
+
+    def post(self, transfers: Iterable[Transfer]) -> None:
+        self.ledger.post(transfers)
+
+    def load(self, balances: Mapping[str, int]) -> None:
+        self.ledger = Ledger(balances)
+
+
+NAMES = ("ann", "ben", "cleo")
+DEPOSIT = 1_000_000
+
+
+def evening(rules: HouseRules, cashier: Cashier, seed: int) -> tuple[list[object], list[object], dict[str, int]]:
+    """Play some hands, out of time now and then; return what the table kept, what happened, and who has what."""
+    rng = random.Random(seed)
+    store, at = MemoryStore(), bytes(16)
+    stakes = rules.stakes[0]
+    store.create(at, rules.name, stakes.name)
+    now = 1_800_000_000_000
+    live = LiveTable(store.table(at), rules, stakes, store, cashier, lambda _: None, lambda: now)
+    for seat, player in enumerate(NAMES, 1):
+        live.sit(player, seat, stakes.buy_in, player.encode())
+        live.do(SitIn(player))
+    events: list[object] = []
+    for number in range(1, 5):
+        for seat in list(live.table.seats.values()):
+            live.do(SitIn(seat.player))
+        if drawn := live.table.must_draw_button():
+            live.do(DrawButton(drawn[0]))
+        if live.table.next_deal() is None:
+            break
+        live.do(Begin(number))
+        while live.table.playing:
+            hand = live.table.hand
+            assert hand is not None
+            match hand.awaits:
+                case NeedCards() as need:
+                    deck = [card for card in range(52 - hand.deck_size, 52) if card not in hand.where]
+                    live.do(Supply(tuple(rng.sample(deck, len(need.to_open())))))
+                case NeedShuffle():
+                    live.do(Reshuffle())
+                case NeedAction(seat=seat) as need if rng.random() < 0.9:
+                    action = at_random(rng)(hand, need)
+                    name = live.table.seats[seat].player
+                    live.do(Play(name, number, live.table.turns, action.act, action.to, action.cards))
+                case _:
+                    now += 40_000
+                    live.do(Tick())
+        assert live.table.hand is not None
+        events += live.table.hand.events
+    live.close()
+    balances = store.balances()
+    return [*store.table(at).journal], events, {player: balances[wallet(player)] for player in NAMES}
+
+
 @pytest.mark.rule("P7-13")
 @pytest.mark.parametrize("rules", GAMES.values(), ids=lambda rules: rules.name)
-def test_no_rule_of_a_house_knows_what_money_it_is(rules: HouseRules) -> None:
-    assert not [name for name in rules.__slots__ if "money" in name and "pot" not in name]
+def test_play_money_and_real_money_are_played_by_the_same_rules(rules: HouseRules) -> None:
+    """The same decisions give the same events, the same journal and the same gains, whoever the cashier is."""
+    raked = replace(rules, rake=Rake(basis_points=500, cap=300))
+    for seed in range(scaled(3, 200)):
+        play_money = evening(raked, PlayMoney(DEPOSIT), seed)
+        deposits = dict.fromkeys(NAMES, DEPOSIT)
+        journal, events, gains = evening(raked, RealMoney(deposits), seed)
+        assert play_money[:2] == (journal, events)
+        assert play_money[2] == {player: DEPOSIT + gain for player, gain in gains.items()}
+        assert sum(gains.values()) <= 0
+
+
+@pytest.mark.rule("P7-13")
+def test_nothing_that_decides_about_a_hand_knows_the_cashier() -> None:
+    """Only who keeps the books does, or tells a caller of them; a rule that asks what money it is must import it."""
+    package = Path(dealer.__file__).parent
+    books = {"card_room", "table_live", "store", "server", "observed"}
+    for path in sorted(package.rglob("*.py")):
+        (name, *_) = path.relative_to(package).with_suffix("").parts
+        assert name in books or "dealer.cashier" not in imported(path), path
+
+
+def imported(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
 
 
 @pytest.mark.rule("AL-8")
