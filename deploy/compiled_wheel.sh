@@ -1,11 +1,13 @@
 #!/bin/sh
 # Build a wheel whose rules of a hand are compiled, for the Python of .venv, into dist/ or the folder named; prints its path.
 set -eu
-mkdir -p "${1:-$(dirname "$0")/../dist}"
-out=$(cd "${1:-$(dirname "$0")/../dist}" && pwd)
+out=${1:-$(dirname "$0")/../dist}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
 cd "$(dirname "$0")/.."
 bin=$PWD/.venv/bin
-command -v "${CC:-cc}" >/dev/null || { echo "compiled_wheel.sh: a C compiler is needed (cc, or CC names it)" >&2; exit 78; }
+cc=${CC:-cc}
+command -v "${cc%% *}" >/dev/null || { echo "compiled_wheel.sh: a C compiler is needed (cc, or CC names it)" >&2; exit 78; }
 "$bin/python" -c 'import hatch_mypyc' 2>/dev/null || { echo "compiled_wheel.sh: deploy/setup.sh dev first" >&2; exit 78; }
 
 # From the source archive, unpacked elsewhere: the compiler writes beside the sources, where its modules would be imported

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.compiled_wheel import ROOT, build, install, modules
+from benchmarks.compiled_wheel import ROOT, NotBuilt, build, install, modules
 from tests.scale import PROVING, scaled
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which(os.environ.get("CC", "cc")) is None, reason="there is no C compiler"),
+    pytest.mark.skipif(shutil.which(os.environ.get("CC", "cc").split()[0]) is None, reason="there is no C compiler"),
     pytest.mark.timeout(scaled(300, 1800)),
 ]
 
@@ -77,6 +77,13 @@ def test_the_wheel_has_the_listed_modules_compiled_and_is_for_this_python_only(w
     assert {f"{module.replace('.', '/')}.py" for module in modules()} <= set(names)
     assert f"-cp{sys.version_info.major}{sys.version_info.minor}-" in wheel.name
     assert not list((ROOT / "dealer").glob("*.so")), "nothing is left beside the sources"
+
+
+def test_without_a_compiler_it_says_so_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler -O2")
+    with pytest.raises(NotBuilt, match="a C compiler is needed"):
+        build(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_ordinary_wheel_has_nothing_compiled(tmp_path: Path) -> None:
