@@ -9,7 +9,7 @@ case "${1:-}" in
 esac
 
 # What the tests start for real beside Python packages; asked for only where this user may install it.
-debian="chromium prometheus softhsm2 golang-go golang-golang-x-mod-dev"
+debian="chromium iproute2 prometheus softhsm2 golang-go golang-golang-x-mod-dev"
 if [ "$1" = dev ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     missing=""
     for package in $debian; do dpkg -s "$package" >/dev/null 2>&1 || missing="$missing $package"; done

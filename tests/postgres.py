@@ -27,8 +27,9 @@ class Postgres:
     It listens on a socket in its folder, and with ``host`` on that address too, for everybody who can reach it.
     """
 
-    def __init__(self, host: str = "") -> None:
+    def __init__(self, host: str = "", port: int = 5432) -> None:
         self.host = host
+        self.port = port
         self.folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
         self._as = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
         if self._as:
@@ -41,7 +42,8 @@ class Postgres:
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
-        options = f"-c listen_addresses='{self.host}' -c unix_socket_directories='{self.folder}' -c fsync=off"
+        options = f"-c listen_addresses='{self.host}' -c port={self.port} -c fsync=off"
+        options += f" -c unix_socket_directories='{self.folder}'"
         self._run("pg_ctl", "-D", self.data, "-l", self.folder / "log", "-w", "-t", "60", "-o", options, "start")
 
     def stop(self, mode: str = "immediate") -> None:
@@ -51,7 +53,7 @@ class Postgres:
     def address(self, schema: str | None = None) -> str:
         """Return where a new, or the named, schema lies."""
         schema = schema or f"s{secrets.token_hex(6)}"
-        return f"postgresql://rngsvc@/postgres?host={self.folder}&schema={schema}"
+        return f"postgresql://rngsvc@/postgres?host={self.folder}&port={self.port}&schema={schema}"
 
     def remove(self) -> None:
         """Stop the server and remove its folder."""

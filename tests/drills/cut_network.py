@@ -43,22 +43,24 @@ def site(account: Account) -> Iterator[Site]:
             database = Postgres(store.here)
             account.saw("the network is one of namespaces; a cut cable drops packets, and no interface goes down")
             try:
-                remote = database.address().replace("@/", f"@{store.here}/").replace(f"?host={database.folder}&", "?")
-                schema = remote.partition("schema=")[2]
-                yield Site((clients.there, clients.here), machine.prefix, (remote, database.address(schema)), store)
+                remote, local = addresses(database, store.here, database.port)
+                yield Site((clients.there, clients.here), machine.prefix, (remote, local), store)
             finally:
                 database.remove()
         return
-    database = Postgres("127.0.0.1")
-    proxy = Proxy(("127.0.0.1", 5432))
+    database = Postgres("127.0.0.1", free_port())
+    proxy = Proxy((database.host, database.port))
     account.saw("no network namespaces here: a TCP proxy in this process stops passing bytes instead")
     try:
-        local = database.address()
-        schema = local.partition("schema=")[2]
-        remote = f"postgresql://rngsvc@127.0.0.1:{proxy.port}/postgres?schema={schema}"
-        yield Site(("127.0.0.1", "127.0.0.1"), (), (remote, local), proxy)
+        yield Site(("127.0.0.1", "127.0.0.1"), (), addresses(database, database.host, proxy.port), proxy)
     finally:
         database.remove()
+
+
+def addresses(database: Postgres, host: str, port: int) -> tuple[str, str]:
+    """Return the address of a new schema for who comes over the network, and for who is on PostgreSQL's machine."""
+    local = database.address()
+    return f"postgresql://rngsvc@{host}:{port}/postgres?schema={local.partition('schema=')[2]}", local
 
 
 def certificates(folder: Path, hosts: tuple[str, ...]) -> tuple[tuple[str, ...], Credentials]:

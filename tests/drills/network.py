@@ -2,7 +2,7 @@
 
 As root, cables between network namespaces meet in a switch (a namespace with a bridge for each network), and cutting
 one means taking it out of the switch: no packet arrives, no interface goes down. Elsewhere a TCP proxy stops passing
-bytes; both ends' kernels then still acknowledge what they are sent.
+bytes; that is a milder cut, because kernels still acknowledge bytes, and the end of a process shows on the other side.
 """
 
 import os
@@ -116,8 +116,20 @@ class Proxy:
     def _pass(self, source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
             while received := source.recv(65536):
-                self._open.wait()
+                while not self._open.wait(0.2) and not _has_ended(source):
+                    pass
+                if not self._open.is_set():
+                    break
                 sink.sendall(received)
         for each in (source, sink):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
+
+
+def _has_ended(peer: socket.socket) -> bool:
+    try:
+        return peer.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
