@@ -100,20 +100,18 @@ class HandSecrets:
         """Return s, of the deck that is played."""
         if hand.reserved.twin:
             return self.seeds(table, hand)[hand.chosen.deck if hand.chosen else 0]
-        return self._committed(table, hand, self._unseal(table, hand, hand.reserved.secret), hand.reserved.commitment)
+        seed = self._unseal(table, hand, hand.reserved.secret)
+        # The commitment is public: if these differ, nothing derived from the seed may ever be shown.
+        assert commit(table, hand.seq, seed) == hand.reserved.commitment, "a stored seed is the committed one"
+        return seed
 
     def seeds(self, table: bytes, hand: Hand) -> tuple[bytes, bytes]:
         """Return s and s' of a twin table's hand."""
         both = self._unseal(table, hand, hand.reserved.secret)
-        return (
-            self._committed(table, hand, both[:SEED_BYTES], hand.reserved.commitment),
-            self._committed(table, hand, both[SEED_BYTES:], hand.reserved.twin),
-        )
-
-    def _committed(self, table: bytes, hand: Hand, seed: bytes, commitment: bytes) -> bytes:
-        # The commitment is public: if these differ, nothing derived from the seed may ever be shown.
-        assert commit(table, hand.seq, seed) == commitment, "a stored seed is the committed one"
-        return seed
+        seed, twin_seed = both[:SEED_BYTES], both[SEED_BYTES:]
+        assert commit(table, hand.seq, seed) == hand.reserved.commitment, "stored seeds are the committed ones"
+        assert commit(table, hand.seq, twin_seed) == hand.reserved.twin, "stored seeds are the committed ones"
+        return seed, twin_seed
 
     def seal_contributed(self, table: bytes, hand: Hand, seeds: Sequence[bytes]) -> bytes:
         """Return the given seeds, b"" for an absent contributor, as they are stored."""
