@@ -6,13 +6,16 @@ The tests of the battery name the requirements that ask for them (`Entry.clauses
 test compares the page with what this module makes, and looks for every path that is named.
 """
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from stats_tests.battery import CATALOGUE
 
+DOCS: Final = Path(__file__).parent.parent / "docs"
 SELFTEST: Final = "`stats_tests selftest --evidence`"
 REPORT: Final = "`stats_tests run --report`"
 DAILY: Final = "`stats_tests daily`, logged as `integrity`"
@@ -378,6 +381,17 @@ def entries_of(clause: str) -> list[str]:
     return [entry.id for entry in CATALOGUE.values() if clause in entry.clauses]
 
 
+SHOWS: Final = re.compile(r"^Shows: (R\d\d(?:, R\d\d)*)$", re.MULTILINE)
+"""The line by which the page of a folder of evidence says for which requirements it is there."""
+
+
+def evidence_of(clause: str) -> list[str]:
+    """Return the folders of docs/evidence whose pages say that they show a requirement."""
+    pages = sorted(DOCS.glob("evidence/*/README.md"))
+    shown = {page.parent.name: SHOWS.search(page.read_text(encoding="utf-8")) for page in pages}
+    return [name for name, match in shown.items() if match is not None and clause in match[1].split(", ")]
+
+
 def page() -> str:
     """Return the certification matrix in Markdown."""
     lines = [
@@ -398,6 +412,8 @@ def page() -> str:
             f"- Shown by: {', '.join(f'[{path}](../{path})' for path in requirement.tests)}",
             f"- Evidence: {requirement.evidence}",
         ]
+        if folders := evidence_of(requirement.id):
+            lines.append(f"- Evidence kept: {', '.join(f'[{name}](evidence/{name}/README.md)' for name in folders)}")
         if tests:
             lines.append(f"- Tests of the battery: {', '.join(f'`{test}`' for test in tests)}")
         lines += [f"- Left to a laboratory: {requirement.laboratory or 'nothing beyond its own repetition'}", ""]

@@ -14,6 +14,7 @@ from stats_tests.requirements import (
     asked_for_by,
     clauses_of,
     entries_of,
+    evidence_of,
     page,
 )
 
@@ -51,6 +52,14 @@ def test_every_requirement_has_its_row() -> None:
 def test_a_row_names_code_and_tests_that_are_there(requirement: Requirement) -> None:
     for path in (*requirement.code, *requirement.tests):
         assert (ROOT / path).exists(), path
+
+
+def test_every_folder_of_evidence_says_what_it_shows() -> None:
+    known = {requirement.id for requirement in REQUIREMENTS}
+    folders = [page.parent.name for page in (ROOT / "docs/evidence").glob("*/README.md")]
+    shown = {name for requirement in known for name in evidence_of(requirement)}
+    assert folders
+    assert shown == set(folders)
 
 
 def test_every_clause_that_a_test_names_has_a_row() -> None:
