@@ -112,7 +112,12 @@ class _Room(Collector):
         for game in GAMES:
             tables = [live.table for live in self._room.live if live.rules.name == game]
             seats = [seat for table in tables for seat in table.seats.values()]
-            figures = (len(tables), len(seats), sum(s.connected for s in seats), sum(t.playing for t in tables))
+            figures = (
+                sum(not table.is_closed for table in tables),
+                len(seats),
+                sum(seat.connected for seat in seats),
+                sum(table.playing for table in tables),
+            )
             for family, figure in zip(by_game.values(), figures, strict=True):
                 family.add_metric([game], figure)
         now_ms = self._room.now_ms()

@@ -35,6 +35,7 @@ from dealer.table_commands import (
     Supply,
     Tick,
     TopUp,
+    Void,
 )
 
 
@@ -198,6 +199,9 @@ class Table:
                 self._dealt(reshuffled(self._waiting_for(NeedShuffle)), now_ms)
             case Delay(why):
                 self.delayed = Delayed(self.delayed.since_ms if self.delayed else now_ms, why)
+            case Void(why):
+                assert self.hand is not None, "a hand that is being played becomes void"
+                self._go_on(void(self.hand, why), now_ms)
         self._count_chips()
 
     def _waiting_for(self, kind: type[NeedCards | NeedShuffle]) -> Hand:

@@ -109,6 +109,12 @@ class Delay(NamedTuple):
     why: str
 
 
+class Void(NamedTuple):
+    """The hand cannot go on: every chip goes back (AL-22)."""
+
+    why: str
+
+
 Command = (
     Sit
     | TopUp
@@ -125,6 +131,7 @@ Command = (
     | Supply
     | Reshuffle
     | Delay
+    | Void
 )
 _KINDS: Final[dict[str, Callable[..., Any]]] = {kind.__name__: kind for kind in get_args(Command)}
 

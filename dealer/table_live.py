@@ -37,6 +37,7 @@ from dealer.table_commands import (
     Supply,
     Tick,
     TopUp,
+    Void,
     decode,
     encode,
 )
@@ -131,6 +132,8 @@ class LiveTable:
         self._seeds: dict[bytes, bytes] | None = None
         self.given_promises: dict[bytes, bytes] = {}
         self.given_seeds: dict[bytes, bytes] = {}
+        # The store is a copy, and its original may have dealt on: nobody here knows what players have seen of the hand.
+        self._is_copy = False
         for entry in stored.journal:
             self._replay(entry)
 
@@ -160,6 +163,8 @@ class LiveTable:
                 self._seeds = _from_hex(entry["seeds"])
             case "closed":
                 self._last_seq, self.seq = entry["seq"], 0
+            case "copied":
+                self._is_copy = True
             case other:
                 raise AssertionError(f"the journal has a note {other}")
 
@@ -219,6 +224,7 @@ class LiveTable:
         self.table.do(command, now_ms)
         if isinstance(command, Begin):
             assert self.table.hand is not None, "it has just begun"
+            self._is_copy = False
             self.dealt = {self.table.seats[seat].player: seat for seat in self.table.hand.seats}
 
     def _cashed_out(self) -> list[Transfer]:
@@ -408,6 +414,10 @@ class LiveTable:
         hand = self.table.hand
         if self.table.playing and hand is not None:
             self._enter(Phase.PLAYING)
+            if self._is_copy or (await self._reserved()).state == "closed":
+                # Its cards may have been seen, or can be opened no more.
+                self.do(Void("the hand was given up after a loss"))
+                return
             await self._sealed(hand)
             if self.table.hand is not hand:
                 return
@@ -479,8 +489,8 @@ class LiveTable:
     async def _prepare(self) -> None:
         """Have seeds promised, logged and revealed; then begin the hand."""
         shoe = await self._reserved()
-        if self._seeds is None and shoe.state == "sealed":
-            # Our store is an older copy: players may have seen these cards, so nobody plays with them again.
+        if shoe.state == "sealed":
+            # A hand is sealed after it has begun here: so our store is an older copy, and its cards may have been seen.
             _log.error("a hand that the store does not know is given up", table=self.id.hex(), hand=self.seq)
             await self._leave(shoe, "aborted", "caller")
             return

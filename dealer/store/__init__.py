@@ -5,9 +5,12 @@ point. `memory` is for trying things out and for tests. A store has one dealer a
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from dealer.cashier import Transfer
+
+COPIED: Final[Mapping[str, Any]] = {"note": "copied"}
+"""What the journal of a table says in a copy whose original may have gone on."""
 
 
 class StoredTable(NamedTuple):

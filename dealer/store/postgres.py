@@ -86,7 +86,7 @@ class PostgresStore:
             raise StoreUnreachable(f"PostgreSQL cannot be reached: {error}") from error
         except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise StoreFailed(f"PostgreSQL: {error}") from error
-        if not await self._reading(lambda db: db.fetchval("SELECT pg_try_advisory_lock($1)", _lock(self._schema))):
+        if not await self._reading(lambda db: db.fetchval("SELECT pg_try_advisory_lock($1)", lock_of(self._schema))):
             raise StoreHeld(f"another dealer holds the lock of schema {self._schema}")
         await self._reading(lambda db: db.execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}"))
         await self._reading(lambda db: db.execute("CREATE TABLE IF NOT EXISTS layout (number INTEGER NOT NULL)"))
@@ -279,6 +279,6 @@ class PostgresStore:
         return dict(self._wait(self._reading(lambda db: db.fetch("SELECT name, balance FROM accounts"))))
 
 
-def _lock(schema: str) -> int:
+def lock_of(schema: str) -> int:
     """Return the advisory lock of a dealer, the same for everybody who names this schema of the database."""
     return int.from_bytes(sha256(b"dealer/" + schema.encode()).digest()[:8], "big", signed=True)

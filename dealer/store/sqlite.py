@@ -29,7 +29,7 @@ class SqliteStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock = _locked(path)
+        self._lock = take_lock(path)
         try:
             self._open(path)
         except BaseException:
@@ -140,8 +140,8 @@ class SqliteStore:
         os.close(self._lock)
 
 
-def _locked(path: Path) -> int:
-    """Take the lock file beside the store; it is free again when the descriptor is closed, however that comes."""
+def take_lock(path: Path) -> int:
+    """Take the lock file beside a store; it is free again when the descriptor is closed. Raises StoreHeld."""
     lock = path.with_name(path.name + ".lock")
     try:
         held = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

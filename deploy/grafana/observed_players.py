@@ -65,7 +65,7 @@ class _Player:
 
     async def play(self) -> None:
         """Sit down, and act whenever asked."""
-        await self._call("Sit", seat=self._seat, amount=self._buy_in, request_id=secrets.token_bytes(8))
+        await self._call("Sit", seat=self._seat, amount_cents=self._buy_in, request_id=secrets.token_bytes(8))
         await self._call("SitIn", post=True)
         watching = self._stub.Watch(table_pb2.WatchRequest(table=self._table), metadata=self._metadata)
         async for message in watching:
@@ -77,17 +77,17 @@ class _Player:
 
     async def _respond(self, state: table_pb2.TableState) -> None:
         (me,) = [seat for seat in state.seats if seat.player == self._name]
-        if not me.in_hand and self._back_in != state.hand and (me.sits_out or not me.stack):
+        if not me.in_hand and self._back_in != state.hand and (me.sits_out or not me.stack_cents):
             self._back_in = state.hand
-            if not me.stack:
-                await self._call("TopUp", amount=self._buy_in, request_id=secrets.token_bytes(8))
+            if not me.stack_cents:
+                await self._call("TopUp", amount_cents=self._buy_in, request_id=secrets.token_bytes(8))
             await self._call("SitIn", post=True)
         if state.choices and self._done != (state.hand, state.decision):
             self._done = (state.hand, state.decision)
             await asyncio.sleep(_TOO_LONG_S if self._rng.random() < 1 / 500 else self._rng.expovariate(1 / _THINKING_S))
             choice = self._chosen({table_pb2.Action.Name(each.action): each for each in state.choices})
-            to = choice.lowest if choice.highest else 0
-            await self._call("Act", hand=state.hand, decision=state.decision, action=choice.action, to=to)
+            to_cents = choice.lowest_cents if choice.highest_cents else 0
+            await self._call("Act", hand=state.hand, decision=state.decision, action=choice.action, to_cents=to_cents)
 
     def _chosen(self, choices: dict[str, table_pb2.Choice]) -> table_pb2.Choice:
         bold = _BOLD if self._rng.random() < 0.15 else ()

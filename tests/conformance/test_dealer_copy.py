@@ -1,5 +1,6 @@
 """A card room's store is copied whole, from any kind to any kind, also while its dealer goes on."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -10,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from dealer.cashier import BANK, Transfer, rack, wallet
-from dealer.store import FinishedHand, StoreFailed
-from dealer.store.copy import copy
+from dealer.store import COPIED, FinishedHand, StoreFailed, StoreHeld
+from dealer.store.copy import _end, copy
 from dealer.store.location import Location, open_store
 from tests.conformance.test_dealer_store import T, U, everything
 from tests.postgres import postgres
@@ -71,10 +72,11 @@ def test_what_holds_tables_already_is_not_written_over(tmp_path: Path, kind: str
 def test_a_copy_taken_while_the_dealer_goes_on_is_one_moment(tmp_path: Path, kind: str) -> None:
     first = ENDS[kind](tmp_path, "first")
     fill(first)
-    done = threading.Event()
+    begun, done = threading.Event(), threading.Event()
 
     def deal() -> None:
         store = open_store(first)
+        begun.set()
         number = 0
         while not done.is_set():
             # Journal and ledger say the same in every commit.
@@ -84,6 +86,7 @@ def test_a_copy_taken_while_the_dealer_goes_on_is_one_moment(tmp_path: Path, kin
 
     dealer = threading.Thread(target=deal)
     dealer.start()
+    assert begun.wait(30)
     try:
         for number in range(scaled(3, 30)):
             second = ENDS[kind](tmp_path, f"copy{number}")
@@ -92,10 +95,32 @@ def test_a_copy_taken_while_the_dealer_goes_on_is_one_moment(tmp_path: Path, kin
             paid = [entry for entry in store.table(U).journal if "paid" in entry]
             assert len(paid) == store.balances().get(wallet("ann"), 0)
             assert sum(store.balances().values()) == 0
+            for each in store.tables():
+                assert each.journal[-1] == COPIED, "hands that were being played are not played on from here"
+            store.append(U, [{"n": 4}], [])
+            assert store.table(U).journal[-1] == {"n": 4}
             store.close()
     finally:
         done.set()
         dealer.join()
+
+
+@pytest.mark.parametrize("kind", ENDS)
+def test_a_store_that_nobody_uses_is_held_until_it_is_copied(tmp_path: Path, kind: str) -> None:
+    first = ENDS[kind](tmp_path, "first")
+    fill(first)
+    refused = []
+
+    async def hold() -> None:
+        async with _end(first, writes=False) as end:
+            assert not end.is_used
+            with pytest.raises(StoreHeld):
+                open_store(first)
+            refused.append(True)
+
+    asyncio.run(hold())
+    assert refused
+    open_store(first).close()
 
 
 def dealer(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -273,3 +273,42 @@ def test_an_idle_dealer_notices_within_seconds_that_its_database_crashed_and_sta
             money_is_all_there(both.store)
     finally:
         server.remove()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_backup_taken_while_hands_are_played_goes_on_and_deals_no_card_twice(
+    tmp_path: Path, service: dict[str, Any], kind: str
+) -> None:
+    """Everything after the backup is lost, also hands that players have seen: their cards never come again."""
+    backup = f"sqlite:{tmp_path / 'backup.sqlite3'}"
+    copied: list[subprocess.CompletedProcess[str]] = []
+
+    async def story(both: Pair) -> None:
+        players = await world.seated(both, "limit_stud", NAMES)
+        async with playing(players):
+            await until(lambda: all(player.hands_over for player in players))
+            command = [sys.executable, "-m", "dealer", "store", "copy", both.store, backup]
+            copied.append(
+                await asyncio.to_thread(
+                    subprocess.run, command, check=False, capture_output=True, text=True, timeout=world.TIMEOUT_S
+                )
+            )
+            over = [len(player.hands_over) for player in players]
+            await until(lambda: all(len(p.hands_over) > n + 1 for p, n in zip(players, over, strict=True)))
+        await asyncio.to_thread(both.nodes[-1].end)
+        await asyncio.to_thread(money_is_all_there, backup)
+        both.store = backup
+        last = max(message.state.hand for player in players for message in player.seen)
+        restored = both.node()
+        await asyncio.to_thread(restored.ready.get, timeout=TAKEOVER_S)
+        async with playing(players):
+            # `Player.look` checks that what he once saw at a place of a hand is there for ever.
+            await until(lambda: all(max(player.hands_over) > last for player in players))
+
+    with pair(tmp_path, service, f"sqlite:{tmp_path / 'tables.sqlite3'}" if kind == "sqlite" else "") as both:
+        both.node().ready.get(timeout=world.TIMEOUT_S)
+        asyncio.run(story(both))
+        assert copied[0].returncode == 0, copied[0].stderr
+        code, logged = both.nodes[-1].end(signal.SIGTERM)
+        assert code == 0, logged
+        money_is_all_there(backup)

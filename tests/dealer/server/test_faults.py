@@ -17,7 +17,7 @@ from dealer.cashier import Ledger, PlayMoney, Transfer, rack
 from dealer.demo_service import Service, child_service
 from dealer.rooms.limit_stud import LIMIT_STUD
 from dealer.state import NeedAction
-from dealer.store import FinishedHand, Store, StoreFailed
+from dealer.store import COPIED, FinishedHand, Store, StoreFailed
 from dealer.store.location import Location, open_store
 from dealer.store.memory import MemoryStore
 from dealer.store.sqlite import SqliteStore
@@ -86,7 +86,7 @@ async def play_one_hand(store: FailsAt, table: bytes, client: Client, service: S
     return room
 
 
-def finished(store: FailsAt, table: bytes) -> bool:
+def finished(store: Store, table: bytes) -> bool:
     try:
         return store.finished(table, 0).hand > 0
     except KeyError:
@@ -229,6 +229,60 @@ def test_a_hand_that_an_older_copy_of_the_store_does_not_know_is_given_up_and_ne
             await client.close()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["the original ended there", "the original played on"])
+def test_a_hand_that_was_being_played_when_a_copy_was_taken_is_void_there_and_every_chip_is_back(goes_on: bool) -> None:
+    async def story() -> None:
+        async with child_service() as service:
+            client = await Client.connect(service.address, log_key=service.log_key)
+
+            def clock() -> int:
+                return time.time_ns() // 1_000_000
+
+            store = MemoryStore()
+            room = CardRoom(store, client, service.auditor.public_keys, 100_000, clock)
+            live = room.open(T, "limit_stud", "")
+            for seat, player in enumerate(("ann", "ben"), start=1):
+                live.sit(player, seat, BUY_IN, player.encode())
+            await until_asked(live)
+            copy = copied(store)
+            copy.append(T, [COPIED], [])
+            if goes_on:
+                for player in ("ann", "ben"):
+                    live.do(Stand(player))
+                async with asyncio.timeout(30):
+                    while not finished(store, T):
+                        await live.changes(live.version)
+            await room.stop()
+
+            restored = CardRoom(copy, client, service.auditor.public_keys, 100_000, clock)
+            restored.start()
+            live = restored.table(T)
+            async with asyncio.timeout(30):
+                while not finished(copy, T):
+                    await live.changes(live.version)
+            assert copy.finished(T, 0).hand == 1
+            assert live.table.outcome == "aborted"
+            assert [seat.stack for seat in live.table.seats.values()] == [BUY_IN, BUY_IN]
+            assert restored.imbalance_cents() == 0
+            await until_asked(live)
+            assert live.table.number == 2, "the next hand is a new one, and is played"
+            await restored.stop()
+
+            again = CardRoom(copy, client, service.auditor.public_keys, 100_000, clock)
+            again.start()
+            assert again.table(T).table.playing, "after another start too"
+            await again.stop()
+            await client.close()
+
+    asyncio.run(story())
+
+
+async def until_asked(live: LiveTable) -> None:
+    async with asyncio.timeout(30):
+        while live.table.turn is None:
+            await live.changes(live.version)
 
 
 def copied(store: MemoryStore) -> MemoryStore:
