@@ -227,7 +227,7 @@ def test_the_service_gives_the_same_under_load(
 ) -> None:
     target, log_key = service
     live = ("--source", f"rngsvc:{target}", "--log-key", log_key)
-    count = scaled(10_000, 1_000_000) if "decks-u8" in options else scaled(125_000, 12_500_000)
+    count = scaled(10_000, 200_000) if "decks-u8" in options else scaled(125_000, 12_500_000)
 
     def collect(name: str) -> None:
         stats_tests("collect", *live, *options, "--count", count, "-o", tmp_path / name)

@@ -259,7 +259,7 @@ FREE = [
 def test_a_changed_report_never_verifies(report: Path, tmp_path: Path) -> None:
     document = json.loads(report.read_bytes())
     path = tmp_path / "changed.json"
-    for where, junk in some(document, scaled(40, 1000), seed=2):
+    for where, junk in some(document, scaled(40, 500), seed=2):
         changed = with_junk(document, where, junk)
         if changed == document or any(where[: len(free)] == free for free in FREE):
             continue
@@ -270,7 +270,7 @@ def test_a_changed_report_never_verifies(report: Path, tmp_path: Path) -> None:
 def test_a_changed_report_is_shown_or_refused(report: Path, tmp_path: Path) -> None:
     document = json.loads(report.read_bytes())
     path, page = tmp_path / "changed.json", tmp_path / "page.html"
-    for where, junk in some(document, scaled(10, 300), seed=3):
+    for where, junk in some(document, scaled(10, 100), seed=3):
         path.write_bytes(encoded(with_junk(document, where, junk)))
         page.unlink(missing_ok=True)
         code = run("report", path, "--html", page).exit_code
@@ -334,7 +334,7 @@ def mangled(content: bytes, rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-@settings(max_examples=scaled(25, 2000), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(25, 1000), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), stream=st.booleans())
 def test_any_bytes_are_read_whole_or_refused_with_a_place(
     tmp_path: Path, format_: str, seed: int, stream: bool
