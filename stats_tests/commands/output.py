@@ -46,7 +46,8 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON o
 
 def print_json(value: Any) -> None:
     """Print JSON for programs and people."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    with reader_may_leave():
+        click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 @contextmanager
@@ -75,4 +76,5 @@ def result_table(rows: list[dict[str, Any]]) -> Table:
 
 def print_table(table: Table) -> None:
     """Print a table, in the width of the terminal or, where nobody watches, in a fixed one."""
-    Console(width=None if Console().is_terminal else 160).print(table)
+    with reader_may_leave():
+        Console(width=None if Console().is_terminal else 160).print(table)

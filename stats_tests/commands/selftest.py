@@ -7,7 +7,7 @@ import click
 from rngsvc.protocol.signed_note import sign
 from stats_tests.commands.exit_codes import ExitCode, bad_input_as_usage
 from stats_tests.commands.options import FILE, NEW_FILE
-from stats_tests.commands.output import json_option, print_json, write_whole
+from stats_tests.commands.output import json_option, print_json, reader_may_leave, write_whole
 from stats_tests.evidence import encode
 from stats_tests.report.signature import load_key
 from stats_tests.runner import default_workers
@@ -40,7 +40,8 @@ def command(
         auditor = load_key(key_path, key_name) if key_path else None
 
     def report(check: Check) -> None:
-        click.echo(f"{'ok    ' if check.passed else 'FAILED'}  {check.name}  {check.facts}", err=as_json)
+        with reader_may_leave():
+            click.echo(f"{'ok    ' if check.passed else 'FAILED'}  {check.name}  {check.facts}", err=as_json)
 
     checks = run_selftest(full=not quick, workers=workers or default_workers(), report=report)
     evidence = evidence_of(checks, full=not quick, time=time)
@@ -52,5 +53,6 @@ def command(
         print_json(evidence)
     else:
         signed = "" if auditor else " (UNSIGNED)"
-        click.echo(f"selftest: {'passed' if evidence['passed'] else 'FAILED'}{signed}")
+        with reader_may_leave():
+            click.echo(f"selftest: {'passed' if evidence['passed'] else 'FAILED'}{signed}")
     raise SystemExit(ExitCode.OK if evidence["passed"] else ExitCode.CHECK_FAILED)
