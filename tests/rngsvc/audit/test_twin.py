@@ -1,15 +1,21 @@
 """A monitor follows twin tables with the public log alone: every choice, every deck that was not played."""
 
+import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
+from rngsvc.commands.exit_codes import ExitCode
+from rngsvc.examiner import HandExaminer
 from rngsvc.findings import Check
 from rngsvc.monitor import Monitor, TwinCount
 from rngsvc.protocol.entries import canonical
 from rngsvc.protocol.signed_note import NoteKey
 from rngsvc.saved_audit import SavedTable
-from tests.rngsvc.protocol.hands import ORIGIN, TABLE, HandInLog, TwinHandInLog, public_key, twin_played
+from tests.rngsvc.audit.books import Book, book_of
+from tests.rngsvc.cli.command_line import rngsvc
+from tests.rngsvc.protocol.hands import AUDITOR, ORIGIN, TABLE, HandInLog, TwinHandInLog, public_key, twin_played
 from tests.rngsvc.protocol.test_verify_twin import (
     both_seeds_after_a_choice,
     bytes_misstated,
@@ -31,6 +37,7 @@ from tests.rngsvc.protocol.test_verify_twin import (
     unfair_played,
     wrong_deck,
 )
+from tests.rngsvc.service.world import World
 
 
 def fed(raws: list[bytes]) -> tuple[Monitor, set[Check]]:
@@ -147,3 +154,77 @@ def test_a_monitor_goes_on_from_every_entry_of_a_twin_hand() -> None:
             findings |= {finding.check for finding in restored.feed(raw)}
         assert not findings, cut
         assert restored.twin_tables() == {TABLE: TwinCount(1, 0, 0, 2, 0)}
+
+
+@pytest.mark.parametrize(
+    ("hand", "outcome", "checks"),
+    [
+        (lambda: twin_played(n=12), "opened", []),
+        (lambda: sealed(reveal="escrow").close("aborted", reason="caller"), "opened", []),
+        (
+            lambda: sealed(reveal="escrow").close("aborted", reason="caller", twin_escrow=bytes(96)),
+            "that does not open",
+            [Check.ESCROW],
+        ),
+        (
+            lambda: (
+                TwinHandInLog(n=12)
+                .reserve()
+                .promise()
+                .seal(dealt={1: list(range(12))})
+                .close("aborted", reason="caller")
+            ),
+            "that does not follow from its seed",
+            [Check.DERIVATION],
+        ),
+    ],
+)
+def test_an_auditor_opens_both_decks_of_a_hand_that_was_never_chosen_in(hand, outcome, checks) -> None:
+    key = NoteKey(ORIGIN, public_key(1))
+    monitor = Monitor(key, HandExaminer(key, AUDITOR))
+    found = [finding.check for raw in hand().log.raw for finding in monitor.feed(raw)]
+    assert found == checks
+    assert monitor.outcomes[f"hand {outcome}"] == 1
+
+
+# --- What the command says ---
+
+CONTRIBUTORS = [(b"anna", b"\x11" * 32, b"\x33" * 32), (b"ben", b"\x22" * 32, b"\x44" * 32)]
+
+
+async def night() -> Book:
+    """At twin table 0 both choose, one does, nobody does, and a hand is never chosen in; table 1 is an ordinary one."""
+    world = await World().start()
+    await world.results.start(b"self-tests")
+    choices = tuple((who, choice) for who, _, choice in CONTRIBUTORS)
+    play = await world.play(0, twin=True)
+    for seq, given in enumerate((choices, choices[:1], (), None), 1):
+        await play.reserve(seq)
+        await play.promise_twin(seq, CONTRIBUTORS)
+        await play.seal(seq)
+        if given is None:
+            await play.close(seq, "aborted", "players_left")
+        else:
+            await play.choose(seq, given)
+            await play.close(seq)
+    ordinary = await world.play(1)
+    await ordinary.reserve(1)
+    await ordinary.seal(1)
+    await ordinary.close(1)
+    await world.kill()
+    return book_of(world)
+
+
+def test_the_command_says_by_table_who_chose_and_what_was_never_decided(tmp_path: Path) -> None:
+    book = asyncio.run(night())
+    folder, state = book.write(tmp_path / "log"), tmp_path / "state.json"
+    said = {"decided": 3, "by_nobody": 1, "unchosen": 1, "choices": 6, "missing": 3}
+    asked = ("audit", str(folder), "--log-key", book.key.vkey, "--state", str(state))
+    for _ in range(2):  # the second time from what was kept
+        ran = rngsvc(*asked, "--json")
+        assert ran.code == ExitCode.OK
+        (row,) = ran.json["twin"]
+        assert {name: row[name] for name in said} == said
+    told = rngsvc("audit", str(folder), "--log-key", book.key.vkey)
+    assert "3 hands decided by 3 of 6 promised choices; in 1 nobody chose, which proves nothing" in told.stdout
+    assert "1 sealed and closed without a choice" in told.stdout

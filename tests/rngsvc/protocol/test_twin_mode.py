@@ -1,6 +1,7 @@
 """The package, the page, the vectors and the second implementation say the same about twin mode."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from rngsvc.protocol import card_seal, commitment, derivation, merkle, twin
 from rngsvc.protocol.errors import MalformedError
 from tests.reference import make_twin_vectors
 from tests.reference.twin import TwinHand, choice_promise
+from tests.rngsvc.protocol.hands import HandInLog, TwinHandInLog
 
 PROTOCOL = Path(twin.__file__).parent
 PAGE = (PROTOCOL / "twin-mode.md").read_text(encoding="utf-8")
@@ -95,6 +97,17 @@ def test_the_first_vector_is_the_hand_that_the_page_writes_out():
     for figure in figures:
         assert f"`{figure}`" in PAGE
     assert f"| deck | {first['deck']} |" in PAGE
+
+
+@pytest.mark.parametrize("contributors", [0, 1, 2, 16])
+def test_what_it_costs_in_the_log_is_what_the_page_says(contributors):
+    given = tuple((b"seat-%02d" % i, bytes(32)) for i in range(contributors))
+    ordinary = HandInLog(contributions=given).reserve().promise().seal().close()
+    twins = TwinHandInLog(contributions=given, choices=(bytes(32),) * contributors)
+    twins.reserve().promise().seal().choose().close()
+    fixed, each = map(int, re.search(r"some (\d+) bytes more in the log and (\d+) for each", PAGE).groups())
+    more = sum(map(len, twins.log.raw[1:])) - sum(map(len, ordinary.log.raw[1:]))
+    assert abs(more - fixed - contributors * each) <= 8
 
 
 @pytest.mark.parametrize("label", ["choice", "twin"])
