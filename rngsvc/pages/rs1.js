@@ -795,7 +795,7 @@ const VERDICT = word("pass", "fail", "undecided");
 const OPTIONAL_SEED = (value, field) => (value === "" ? "" : CONTRIBUTION(value, field));
 
 /** One contributor's row: his id, P and, at a twin table, Q. */
-function PROMISES(value, field) {
+function promiseRow(value, field) {
   if (!Array.isArray(value) || value.length < 2 || value.length > 3) {
     throw new MalformedError(field, "must be an array of 2, at a twin table of 3");
   }
@@ -822,7 +822,7 @@ const ENTRY_MEMBERS = {
   promise: {
     ...IN_TABLE,
     first: SEQ,
-    promises: array(array(PROMISES, 0, MAX_CONTRIBUTORS), 1, MAX_HANDS),
+    promises: array(array(promiseRow, 0, MAX_CONTRIBUTORS), 1, MAX_HANDS),
   },
   seal: {
     ...IN_TABLE,
