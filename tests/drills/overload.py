@@ -25,7 +25,7 @@ from tests.simulation.process import ServerProcess
 LIMIT = 64
 SECONDS = scaled(4, 60)
 GROWTH_MIB = scaled(32, 96)
-ACCEPTED_S = 3.0
+ACCEPTED_S = 5.0
 
 
 @dataclass
@@ -119,7 +119,7 @@ def run(folder: Path, account: Account) -> None:
         account.check(f"memory grew by {growth:.0f} MiB, at most {GROWTH_MIB}", growth < GROWTH_MIB)
         after = asyncio.run(put_on(address, LIMIT // 4, 2.0))
         account.saw(f"the old load again: p50 {after.p(50):.0f} ms, p99 {after.p(99):.0f} ms")
-        recovered = not after.retry_after_s and not after.other and after.p(50) < 3 * before.p(50) + 20
-        account.check("it has recovered at once", recovered, f"{len(after.retry_after_s)} refused")
+        recovered = not after.retry_after_s and not after.other and after.p(50) < load.p(50) / 2
+        account.check("it has recovered at once", recovered, f"{len(after.retry_after_s)} refused, {after.other[:3]}")
         check_log(account, server.ready["http"], server.ready["log_key"])
         account.check("SIGTERM ends it with exit code 0", server.terminate() == 0)
