@@ -338,22 +338,24 @@ def test_eight_dealt_and_four_left_are_served_from_exactly_burns_and_stub() -> N
 @pytest.mark.rule("LS-11")
 @pytest.mark.parametrize("rules", STUD_HOUSES, ids=lambda rules: rules.name)
 def test_the_community_card_is_everybodys_seventh_and_counts_for_who_is_first(rules: HouseRules) -> None:
-    hand = start(rules, STAKES, [(seat, 500) for seat in range(1, 9)])
-    shoe = Shoe(random.Random(9))
-    while hand.street_name != "seventh" or not isinstance(hand.awaits, NeedAction):
-        need = hand.awaits
-        hand = apply(hand, call_down(hand, need)) if isinstance(need, NeedAction) else shoe.answer(hand)
-    (community,) = hand.community
-    best = max(
-        ([sorted((card >> 2 for card in (*up, community)), reverse=True)] for up in hand.up),
-        key=lambda ranks: sorted(((ranks[0].count(r), r) for r in set(ranks[0])), reverse=True),
-    )
-    first = hand.up[hand.first_to_act]
-    ranks = sorted((card >> 2 for card in (*first, community)), reverse=True)
-    pairing = sorted(((ranks.count(r), r) for r in set(ranks)), reverse=True)
-    assert pairing == sorted(((best[0].count(r), r) for r in set(best[0])), reverse=True)
-    hand = play(hand, shoe, call_down)
-    assert all(len(hand.cards(seat)) == 6 for seat in hand.seats)
+    decided = 0
+    for seed in range(12):
+        hand = start(rules, STAKES, [(seat, 500) for seat in range(1, 9)])
+        shoe = Shoe(random.Random(seed))
+        while hand.street_name != "seventh" or not isinstance(hand.awaits, NeedAction):
+            need = hand.awaits
+            hand = apply(hand, call_down(hand, need)) if isinstance(need, NeedAction) else shoe.answer(hand)
+        best = max(how_they_pair((*up, *hand.community)) for up in hand.up)
+        assert how_they_pair((*hand.up[hand.first_to_act], *hand.community)) == best
+        decided += how_they_pair(hand.up[hand.first_to_act]) < max(how_they_pair(up) for up in hand.up)
+        hand = play(hand, shoe, call_down)
+        assert all(len(hand.cards(seat)) == 6 for seat in hand.seats)
+    assert decided, "in some of these hands it is the community card that makes another player the first"
+
+
+def how_they_pair(cards: tuple[int, ...]) -> list[tuple[int, int]]:
+    ranks = [card >> 2 for card in cards]
+    return sorted(((ranks.count(rank), rank) for rank in set(ranks)), reverse=True)
 
 
 @pytest.mark.rule("CC-11")
@@ -495,14 +497,22 @@ def test_the_last_bettor_or_raiser_on_the_river_shows_first_though_he_lost(rules
 
 
 @pytest.mark.rule("CC-13")
+@pytest.mark.rule("P7-12")
 @pytest.mark.rule("LS-7")
-def test_all_checked_the_first_to_act_or_the_first_left_of_the_dealer_comes_first() -> None:
-    # Seat 3 holds aces all the way: it is first to act and wins; seat 1 is left of the dealer.
-    downs = "2d 2h Ad 3d 3h Ah"
-    for rules, first in ((CASINO_CLUB, 3), (POKER777, 3), (LIMIT_STUD, 1)):
-        hand = table(rules, "2c Kd As", downs=downs, then=QUIET).to("seventh")
-        assert hand.hand.awaits.seat == 3
-        assert showdown_seats(hand.finish())[0] == first
+@pytest.mark.parametrize(
+    ("rules", "order"),
+    [(CASINO_CLUB, [3, 2, 1]), (POKER777, [3, 2, 1]), (LIMIT_STUD, [1, 2, 3]), (HIGH_LOW, [1, 2, 3])],
+)
+def test_all_checked_the_first_to_act_or_the_first_left_of_the_dealer_comes_first(
+    rules: HouseRules, order: list[int]
+) -> None:
+    """Seat 3 wins and is shown in any case; seat 2 is first to act, seat 1 left of the dealer: who is before the other?
+
+    In limit_stud each hand is better than those shown before it, so all three must be shown.
+    """
+    hand = table(rules, "2c As Kd", downs="2d 2h Ad 3d 3h Ah", then=QUIET).to("seventh")
+    assert hand.hand.awaits.seat == 2
+    assert showdown_seats(hand.finish()) == order
 
 
 @pytest.mark.rule("LS-7")
@@ -541,10 +551,15 @@ def test_winners_and_the_last_bettor_are_shown_and_other_losers_choose() -> None
 
 @pytest.mark.rule("CC-16")
 @pytest.mark.rule("P7-11")
-def test_equal_hands_split_and_the_cards_speak() -> None:
-    hand = table(CASINO_CLUB, "2c 7d", downs="Ac Ad Kc Kd", then="2h Qh Qs 3h Jh Js 4h Th Ts 5h 6c 6d").finish()
-    won = {event.seat: event.amount for event in hand.events if isinstance(event, Won)}
-    assert won == {1: 4, 2: 4}
+@pytest.mark.rule("AL-4")
+@pytest.mark.parametrize(
+    ("rules", "won"), [(CASINO_CLUB, {1: 5, 2: 4}), (POKER777, {1: 5, 2: 4}), (LIMIT_STUD, {1: 4, 2: 5})]
+)
+def test_equal_hands_split_and_the_cards_speak(rules: HouseRules, won: dict[int, int]) -> None:
+    """The pot is nine: the odd chip goes to the dealer's left, or to the ace of the better suit, seat 2's."""
+    then = "2h Qh Qs 3h Jh Js 4h Th Ts 5h 6c 6d"
+    hand = table(rules, "2c 7d 9h", downs="Ac Ad 8c Kc Kd 8d", then=then).play("1 bring_in, 2 call, 3 fold").finish()
+    assert {event.seat: event.amount for event in hand.events if isinstance(event, Won)} == won
 
 
 @pytest.mark.rule("LS-8")

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from dealer.actions import Act, IllegalAction
+from dealer.blinds import Owes
 from dealer.cards import of_item
-from dealer.events import Acted, Discarded, FoldKept, Mucked, Protected, Shown, Voided
+from dealer.events import Acted, Discarded, FoldKept, Mucked, Posted, Protected, Shown, Voided
 from dealer.house_rules import HouseRules, Stakes
 from dealer.rooms import GAMES
 from dealer.rooms.casino_club import CASINO_CLUB
@@ -170,10 +171,13 @@ def test_a_newcomer_in_stud_waits_for_the_next_hand_and_antes() -> None:
     game = Game(LIMIT_STUD, 2)
     game.begin()
     game.do(Sit("cleo", 3, game.table.stakes.buy_in))
+    assert game.table.seats[3].owes is Owes.NOTHING, "the ante is all that he pays to come in"
     game.call_down()
-    game.begin()
     assert game.table.hand is not None
+    assert game.table.hand.seats == (1, 2)
+    game.begin()
     assert game.table.hand.seats == (1, 2, 3)
+    assert [event.amount for event in game.events(Posted) if event.seat == 3] == [game.table.stakes.ante]  # type: ignore[attr-defined]
 
 
 @pytest.mark.rule("CC-1")
@@ -865,7 +869,7 @@ def test_a_stacked_deck_is_dealt_in_order() -> None:
 
 @pytest.mark.rule("P7-1")
 def test_all_antes_are_in_before_the_first_card() -> None:
-    from dealer.events import Dealt, Posted
+    from dealer.events import Dealt
 
     game = Game(POKER777, 4)
     game.begin()
