@@ -164,6 +164,7 @@ class HandSecrets:
 
     def all_dealt(self, table: bytes, hand: Hand, count: int) -> list[Dealt]:
         """Return the first ``count`` shuffles, derived anew where they are no longer at hand; never drawn anew."""
+        assert count <= hand.shown_shuffles, "of two decks none is looked at before the choice"
         found: list[Dealt] = []
         for k, shuffle in enumerate(hand.shuffles[:count]):
             key = (table, hand.seq, k)

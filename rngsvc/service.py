@@ -847,7 +847,7 @@ class Service:
 
     def _all_open(self, table: Table, hand: Hand, request: OpenCards) -> bool:
         """Say whether every place asked for was opened before: one by one, or all with the seal in mode full."""
-        if request.k >= len(hand.shuffles) or request.places[-1] >= hand.shuffles[request.k].n:
+        if request.k >= hand.shown_shuffles or request.places[-1] >= hand.shuffles[request.k].n:
             return False
         return table.terms.mode == "full" or hand.opened.issuperset((request.k, place) for place in request.places)
 

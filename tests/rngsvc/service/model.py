@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 SEEDS = {b"alice": b"\x01" * 32, b"bob": b"\x02" * 48, b"carol": b"\x03" * 64}
+CHOICES = {b"alice": b"\x04" * 32, b"bob": b"\x05" * 48, b"carol": b"\x06" * 64}
 Location = tuple[int, int]
 
 
@@ -32,12 +33,14 @@ class ModelHand:
     draw: tuple[Any, ...] | None = None
     close: tuple[str, str | None] | None = None
     started_at: int = 0
+    choices: frozenset[bytes] | None = None  # who chose, once that is decided
 
 
 @dataclass
 class Model:
     mode: str
     ttl_ms: int
+    twin: bool = False
     hands: list[ModelHand] = field(default_factory=list)
     closed: int = 0
     closed_at: int = 0
@@ -77,8 +80,12 @@ class Model:
             hand.promise, hand.promised = (first, promises), promised
         return Verdict.NEW
 
-    def _given(self, hand: ModelHand, contributions: dict[bytes, bytes]) -> bool:
-        return all(who in hand.promised and SEEDS[who] == seed for who, seed in contributions.items())
+    def _given(self, hand: ModelHand, given: dict[bytes, bytes], secrets: dict[bytes, bytes] = SEEDS) -> bool:
+        return all(who in hand.promised and secrets[who] == secret for who, secret in given.items())
+
+    def _decided(self, hand: ModelHand) -> bool:
+        """Whether it is known which deck is the hand's: at a twin table two are sealed first."""
+        return bool(hand.sizes) and (not self.twin or hand.choices is not None)
 
     def seal(self, now: int, seq: int, n: int, contributions: dict[bytes, bytes]) -> Verdict:
         hand = self.hand(seq)
@@ -93,11 +100,22 @@ class Model:
         hand.contributions, hand.started_at = frozenset(contributions), now
         return Verdict.NEW
 
+    def choose(self, now: int, seq: int, choices: dict[bytes, bytes]) -> Verdict:
+        hand = self.hand(seq)
+        if hand is None or not self.twin or not self._given(hand, choices, CHOICES):
+            return Verdict.REFUSED
+        if hand.choices is not None:
+            return Verdict.REPEAT if hand.choices == frozenset(choices) else Verdict.REFUSED
+        if not hand.sizes or hand.close or not self._playable(seq, now):
+            return Verdict.REFUSED
+        hand.choices = frozenset(choices)
+        return Verdict.NEW
+
     def draw(
         self, now: int, seq: int, purpose: bytes, modulus: int, count: int, contributions: dict[bytes, bytes]
     ) -> Verdict:
         hand = self.hand(seq)
-        if hand is None or not self._given(hand, contributions):
+        if hand is None or self.twin or not self._given(hand, contributions):
             return Verdict.REFUSED
         call = (purpose, modulus, count, frozenset(contributions))
         if hand.draw:
@@ -113,7 +131,7 @@ class Model:
             return Verdict.REFUSED
         if k < len(hand.sizes):
             return Verdict.REPEAT if hand.inputs[k] == locations else Verdict.REFUSED
-        if not hand.sizes or hand.close or k != len(hand.sizes) or not self._playable(seq, now):
+        if not self._decided(hand) or hand.close or k != len(hand.sizes) or not self._playable(seq, now):
             return Verdict.REFUSED
         if any(j >= k or p >= hand.sizes[j] or (j, p) in hand.named for j, p in locations):
             return Verdict.REFUSED
@@ -124,7 +142,7 @@ class Model:
 
     def open(self, now: int, seq: int, k: int, places: tuple[int, ...]) -> Verdict:
         hand = self.hand(seq)
-        if hand is None or k >= len(hand.sizes) or places[-1] >= hand.sizes[k]:
+        if hand is None or not self._decided(hand) or k >= len(hand.sizes) or places[-1] >= hand.sizes[k]:
             return Verdict.REFUSED
         wanted = {(k, place) for place in places}
         if self.mode == "full" or wanted <= hand.opened:
@@ -140,7 +158,7 @@ class Model:
             return Verdict.REFUSED
         if hand.close:
             return Verdict.REPEAT if hand.close == (outcome, reason) else Verdict.REFUSED
-        if not self._playable(seq, now) or (outcome == "complete" and not hand.started_at):
+        if not self._playable(seq, now) or (outcome == "complete" and not (hand.draw or self._decided(hand))):
             return Verdict.REFUSED
         self._close(hand, now, outcome, reason)
         return Verdict.NEW

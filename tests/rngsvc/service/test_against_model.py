@@ -11,7 +11,7 @@ import pytest
 
 from rngsvc.errors import ServiceError
 from rngsvc.shuffles import Openings
-from tests.rngsvc.service.model import SEEDS, Model, Verdict
+from tests.rngsvc.service.model import CHOICES, SEEDS, Model, Verdict
 from tests.rngsvc.service.world import Play, World, content, running, snapshot
 from tests.scale import scaled
 
@@ -20,6 +20,8 @@ TERMS: list[dict[str, Any]] = [
     {"mode": "shoe", "reveal": "public"},
     {"mode": "full", "reveal": "public"},
     {"mode": "shoe", "reveal": "escrow"},
+    {"mode": "full", "reveal": "public", "twin": True},
+    {"mode": "shoe", "reveal": "escrow", "twin": True},
 ]
 
 
@@ -49,7 +51,7 @@ class Driver:
             if rng.random() < (0.6 if hand and who in hand.promised else 0.03)
         }
         k = len(hand.sizes) if hand else 0
-        match rng.choice("rrppsssshhhhoooooooccccd"):
+        match rng.choice("rrppsssshhhhoooooooccccd" + ("tttt" if model.twin else "t")):
             case "r":
                 first = len(model.hands) + 1 if rng.random() < 0.7 else rng.randint(1, 12)
                 return "reserve", (first, rng.choice([1, 1, 2, 3]))
@@ -60,6 +62,11 @@ class Driver:
                 return "promise", (seq, *groups)
             case "s":
                 return "seal", (seq, rng.choice([5, 5, 5, 1, 52]), given)
+            case "t":
+                return "choose", (
+                    seq,
+                    {who: CHOICES[who] if given[who] == SEEDS[who] else b"\xee" * 32 for who in given},
+                )
             case "h":
                 wanted = {(rng.randrange(max(k, 1)), rng.randrange(6)) for _ in range(rng.randint(1, 3))}
                 at = k if rng.random() < 0.85 else rng.randint(1, 4)
@@ -77,8 +84,14 @@ class Driver:
         match name:
             case "promise":
                 first, *groups = arguments
+                if self.model.twin:
+                    rows = [[(who, SEEDS[who], CHOICES[who]) for who in group] for group in groups]
+                    return lambda: play.promise_twin(first, *rows)
                 hands = [tuple((who, SEEDS[who]) for who in group) for group in groups]
                 return lambda: play.promise(first, *hands)
+            case "choose":
+                seq, given = arguments
+                return lambda: play.choose(seq, tuple(given.items()))
             case "seal":
                 seq, n, given = arguments
                 return lambda: play.seal(seq, n, tuple(given.items()))
@@ -145,7 +158,7 @@ async def play_it(seed: int, steps: int) -> list[tuple[str, Verdict]]:
         drivers = []
         for number, terms in enumerate(TERMS):
             play = await world.play(number, ttl_s=TTL_S, **terms)
-            drivers.append(Driver(world, rng, play, Model(terms["mode"], 1000 * TTL_S)))
+            drivers.append(Driver(world, rng, play, Model(terms["mode"], 1000 * TTL_S, "twin" in terms)))
         for _ in range(steps):
             match rng.randrange(40):
                 case 0:
@@ -171,5 +184,5 @@ def test_the_service_does_what_the_model_says(seed: int) -> None:
 def test_the_random_calls_reach_every_verdict_of_every_call() -> None:
     """A driver that never comes to a legal reshuffle would show nothing about reshuffles."""
     seen = {verdict for seed in range(4) for verdict in asyncio.run(play_it(seed, 400))}
-    names = ("reserve", "promise", "seal", "draw", "reshuffle", "open", "close")
+    names = ("reserve", "promise", "seal", "choose", "draw", "reshuffle", "open", "close")
     assert seen == {(name, verdict) for name in names for verdict in Verdict}

@@ -165,12 +165,16 @@ CALLS: dict[str, Callable[[Play], Awaitable[object]]] = {
 }
 
 
+@pytest.mark.parametrize("mode", ["shoe", "full"])
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 async def test_until_the_choice_nothing_is_opened_reshuffled_or_completed(
-    world: World, play: Play, call: Callable[[Play], Awaitable[object]]
+    world: World, mode: str, call: Callable[[Play], Awaitable[object]]
 ) -> None:
-    await sealed(play)
+    play = await sealed(await world.play(mode=mode, twin=True))
     await world.refused(Reason.WRONG_STATE, call(play))
+    await play.close(1, "aborted", "misdeal")
+    with pytest.raises(ServiceError):
+        await call(play)
 
 
 async def test_a_twin_table_draws_no_numbers(world: World, play: Play) -> None:
