@@ -6,10 +6,10 @@ needed.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from rngsvc.keys.wrapping import ChangingKey, wrapped_by
+from rngsvc.keys.wrapping import KEY_ID_BYTES, ChangingKey, wrapped_by
 from rngsvc.ports import DataKeyRow, UnwrapRefused
 from rngsvc.vault import data_key_context
 
@@ -31,11 +31,15 @@ class DataKeys(Protocol):
 
 @dataclass(slots=True)
 class Rewrapped:
-    """How many data keys were wrapped anew, were so before, and cannot be unwrapped by either key."""
+    """How many data keys were wrapped anew, were so before, and cannot be unwrapped by either key.
+
+    ``named`` are the ids of the keys that the latter ask for, in hex.
+    """
 
     done: int = 0
     before: int = 0
     refused: int = 0
+    named: set[str] = field(default_factory=set)
 
 
 async def rewrap(
@@ -57,6 +61,7 @@ async def rewrap(
                 data_key = keys.unwrap(row.wrapped, context)
             except UnwrapRefused:
                 counts.refused += 1
+                counts.named.add(row.wrapped[:KEY_ID_BYTES].hex())
                 continue
             changes.append((row, DataKeyRow(row.table, row.day, keys.wrap(data_key, context))))
         if changes:

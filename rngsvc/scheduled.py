@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -36,6 +36,7 @@ _LOG_AUDIT_LIMIT_S: Final = 80_000.0
 _DELAY_S: Final = 20.0  # a service that has just started, or taken over, has better things to do first
 _GOODBYE_S: Final = 5.0
 _ENVIRONMENT: Final = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
+_OUR_OWN: Final = ("RNGSVC_", "PG")  # settings, and the way to the database: nobody else's business
 _USAGE: Final = 2
 
 _log = structlog.get_logger("rngsvc.scheduled")
@@ -128,11 +129,20 @@ class Place:
         """The file with the newest audit's report."""
         return self.state.with_name(f"{self.state.name}.report.json")
 
+    @property
+    def new_report(self) -> Path:
+        """Where an audit writes its report. It is taken away when it is read, so that none is taken for a later one."""
+        return self.state.with_name(f"{self.state.name}.report.new")
+
     def job(self) -> Job:
         """Return the audit as a job: the same program that strangers run, on what strangers are shown."""
         audit = (*("-m", "rngsvc", "audit", self.url, "--log-key", self.log_key), "--state", str(self.state))
         return Job(
-            LOG_AUDIT, (sys.executable, *audit, "--report", str(self.report)), None, _LOG_AUDIT_LIMIT_S, at_start=True
+            LOG_AUDIT,
+            (sys.executable, *audit, "--report", str(self.new_report)),
+            None,
+            _LOG_AUDIT_LIMIT_S,
+            at_start=True,
         )
 
 
@@ -155,12 +165,12 @@ class ScheduledRuns:
     ended: Callable[[str, str], None]
     failed: Callable[[bytes], None]
     gone: Callable[[], None]
-    _lines: dict[str, int] = field(default_factory=dict)
 
     async def run(self, daily: Daily, command: Job | None) -> None:
         """Have the jobs done for as long as the service runs."""
-        # Its requests go to this machine, whatever proxy the room uses for others.
-        environment = {**os.environ, "no_proxy": "*"}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(_OUR_OWN)}
+        # Requests go to this machine, whatever proxy the room uses for others.
+        environment["no_proxy"] = "*"
         jobs = (self.place.job(), *([command] if command else ()))
         try:
             self.child.begin(Plan(daily, _DELAY_S, jobs, environment))
@@ -176,6 +186,8 @@ class ScheduledRuns:
         match event["event"]:
             case "started":
                 _log.info("run started", job=job)
+                if job == LOG_AUDIT:
+                    self.place.new_report.unlink(missing_ok=True)
             case "line":
                 _log.info("run says", job=job, text=event["text"])
             case "ended":
@@ -196,7 +208,8 @@ class ScheduledRuns:
         if outcome != "done":
             return outcome
         try:
-            raw = self.place.report.read_bytes()
+            raw = self.place.new_report.read_bytes()
+            self.place.new_report.replace(self.place.report)
             report = json.loads(raw)
             faults = faults_in(report)
             self.audit.size = report["size"]

@@ -562,11 +562,9 @@ async def _scheduled(
     public: socket.socket,
 ) -> AsyncIterator[None]:
     """Have the daily jobs done while the context lasts."""
-    beside = settings.store.path
-    state = settings.log_audit_state or (beside.with_name(beside.name + ".audit") if beside else None)
-    with tempfile.TemporaryDirectory(prefix="rngsvc-audit-", ignore_cleanup_errors=True) as folder:
+    with _audit_state(settings) as state:
         log_key = core.keys.first.vkey
-        place = Place(f"http://{_reached_from_here(address_of(public))}", log_key, state or Path(folder, "state"))
+        place = Place(f"http://{_reached_from_here(address_of(public))}", log_key, state)
         newest = await _newest_daily_ms(core)
         facts = {"grpc": grpc_address, "log_key": log_key}
         line = settings.daily_command
@@ -581,6 +579,18 @@ async def _scheduled(
         async with _background(runs.run(settings.daily, command)):
             yield
         await asyncio.gather(*damaged)
+
+
+@contextlib.contextmanager
+def _audit_state(settings: Settings) -> Iterator[Path]:
+    """Yield the file that keeps how far the own log is audited; where there is no place for it, one for this run."""
+    if settings.log_audit_state:
+        yield settings.log_audit_state
+    elif settings.store.path:
+        yield settings.store.path.with_name(settings.store.path.name + ".audit")
+    else:
+        with tempfile.TemporaryDirectory(prefix="rngsvc-audit-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder, "state")
 
 
 def _reached_from_here(address: Address) -> Address:

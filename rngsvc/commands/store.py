@@ -118,11 +118,13 @@ def rewrap_command(config_file: Path | None, as_json: bool, **flags: str | None)
     except StoreRefused as error:
         raise Ended(ExitCode.USAGE, str(error)) from None
     if as_json:
-        print_json({"rewrapped": counts.done, "before": counts.before, "refused": counts.refused})
+        facts = {"rewrapped": counts.done, "before": counts.before, "refused": counts.refused}
+        print_json({**facts, "refused_keys": sorted(counts.named)})
     else:
         click.echo(f"{counts.done} data keys wrapped anew, {counts.before} were so before")
     if counts.refused:
-        text = f"{counts.refused} data keys are wrapped by neither key, or were changed: keep the key that they need"
+        named = ", ".join(sorted(counts.named))
+        text = f"{counts.refused} data keys open under neither key, or were changed; the key that they name is {named}"
         raise Ended(ExitCode.CHECK_FAILED, text)
     if not as_json:
         click.echo("nothing is left: previous_key_encryption_key may go, and with it the key")

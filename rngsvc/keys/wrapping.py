@@ -15,7 +15,7 @@ from rngsvc.ports import UnwrapRefused
 
 KEY_BYTES: Final = 32
 
-_KEY_ID_BYTES: Final = 8
+KEY_ID_BYTES: Final = 8
 _NONCE_BYTES: Final = 12
 
 
@@ -33,7 +33,7 @@ class IdentifiedKey(Protocol):
 
 def wrapped_by(wrapped: bytes, key: IdentifiedKey) -> bool:
     """Say whether ``wrapped`` names ``key``."""
-    return wrapped[:_KEY_ID_BYTES] == key.key_id
+    return wrapped[:KEY_ID_BYTES] == key.key_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class KeyEncryptionKey:
     def __init__(self, key: bytes) -> None:
         if len(key) != KEY_BYTES:
             raise ValueError(f"key: {KEY_BYTES} bytes allowed, got {len(key)}")
-        self.key_id = sha256(b"rngsvc/key-encryption key id/1" + key).digest()[:_KEY_ID_BYTES]
+        self.key_id = sha256(b"rngsvc/key-encryption key id/1" + key).digest()[:KEY_ID_BYTES]
         self._cipher = AESGCM(key)
 
     def __repr__(self) -> str:

@@ -149,11 +149,12 @@ async def test_a_data_key_of_another_key_or_another_place_stays_as_it_is(tmp_pat
     store, opened = KINDS[kind](tmp_path)
     await store.open()
     good, foreign, moved = wrapped(OLD, 3)
-    foreign = replace(foreign, wrapped=wrapped(KeyEncryptionKey(b"\x09" * 32), 2)[1].wrapped)
-    moved = replace(moved, wrapped=good.wrapped)
+    stranger = KeyEncryptionKey(b"\x09" * 32)
+    foreign = foreign._replace(wrapped=wrapped(stranger, 2)[1].wrapped)
+    moved = moved._replace(wrapped=good.wrapped)
     await Writer(store).commit(3, data_keys=[good, foreign, moved])
     async with opened() as keys:
-        assert await rewrap(keys, ORIGIN, CHANGING) == Rewrapped(done=1, refused=2)
+        assert await rewrap(keys, ORIGIN, CHANGING) == Rewrapped(1, 0, 2, {stranger.key_id.hex(), OLD.key_id.hex()})
         rows = await keys.data_keys(None, 10)
     assert rows[1:] == [foreign, moved]
     await store.close()
@@ -167,7 +168,7 @@ async def test_a_row_that_was_changed_meanwhile_is_left_alone(tmp_path: Path, ki
     (row,) = wrapped(OLD, 1)
     await Writer(store).commit(3, data_keys=[row])
     async with opened() as keys:
-        assert await keys.exchange([(replace(row, wrapped=b"as it was before"), replace(row, wrapped=b"x"))]) == 0
+        assert await keys.exchange([(row._replace(wrapped=b"as it was before"), row._replace(wrapped=b"x"))]) == 0
         assert await keys.data_keys(None, 10) == [row]
     await store.close()
 
@@ -208,7 +209,7 @@ def test_a_hand_is_played_on_through_a_change_of_key(tmp_path: Path) -> None:
     ):
         assert len(client.table(table_id).hand(1).open(0, [0])) == 1
         ran = rngsvc("store", "rewrap", *settings(server, new), "--json")
-        assert (ran.code, ran.json) == (ExitCode.OK, {"rewrapped": 1, "before": 0, "refused": 0})
+        assert (ran.code, ran.json) == (ExitCode.OK, {"rewrapped": 1, "before": 0, "refused": 0, "refused_keys": []})
         assert len(client.table(table_id).hand(1).open(0, [1])) == 1
         changing.terminate()
     with (

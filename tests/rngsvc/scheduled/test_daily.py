@@ -126,15 +126,27 @@ def test_how_a_run_ends_is_counted(tmp_path: Path, event: Mapping[str, Any], out
 
 def test_an_audit_that_ends_says_how_far_the_log_is_in_order(tmp_path: Path) -> None:
     runs, told = hears(tmp_path)
-    runs.place.report.write_text(json.dumps(report(findings=[finding("aborts")], finding_count=1)))
+    runs.place.new_report.write_text(json.dumps(report(findings=[finding("aborts")], finding_count=1)))
     runs.hear(end(LOG_AUDIT, 1))
     assert runs.audit == LogAudit(START_MS + 1, 10, "pass")
     assert told == [(LOG_AUDIT, "done")]
     damaged = json.dumps(report(log_faults=["the entries do not give the signed root"])).encode()
-    runs.place.report.write_bytes(damaged)
+    runs.place.new_report.write_bytes(damaged)
     runs.hear(end(LOG_AUDIT, 1))
     assert runs.audit.verdict == "fail"
     assert told[1:] == [damaged, (LOG_AUDIT, "done")]
+    assert runs.place.report.read_bytes() == damaged
+
+
+def test_the_report_of_an_audit_before_is_never_taken_for_one_that_left_none(tmp_path: Path) -> None:
+    runs, told = hears(tmp_path)
+    for left in ("read", "not read"):
+        runs.place.new_report.write_text(json.dumps(report()))
+        if left == "read":
+            runs.hear(end(LOG_AUDIT, 0))
+        runs.hear({"job": LOG_AUDIT, "event": "started"})
+        runs.hear(end(LOG_AUDIT, 1))
+        assert told[-1] == (LOG_AUDIT, "failed")
 
 
 def test_a_state_that_the_audit_refuses_is_put_aside(tmp_path: Path) -> None:

@@ -237,9 +237,9 @@ def test_endless_output_and_endless_lines_are_cut() -> None:
 
 @pytest.mark.parametrize(("ignores", "code"), [(False, -signal.SIGTERM), (True, -signal.SIGKILL)])
 def test_a_run_that_takes_too_long_is_ended_with_all_that_it_started(ignores: bool, code: int) -> None:
-    ignore = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);" if ignores else ""
+    ignore = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " if ignores else ""
     script = (
-        f"{ignore} import subprocess, sys, time;"
+        f"{ignore}import subprocess, sys, time;"
         " child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(100)']);"
         " print(child.pid, flush=True); time.sleep(100)"
     )
