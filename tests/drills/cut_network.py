@@ -1,6 +1,7 @@
 """The network between the active node and PostgreSQL is cut, while game servers still reach the node.
 
-The hardest cut: the node does not know that its standby has taken over, and its callers wait for it.
+The hardest cut: the node does not know that its standby has taken over, and its callers wait for it. In the full form
+the node is then cut off from everybody, so that its callers must find out by keepalive.
 """
 
 import time
@@ -18,6 +19,7 @@ from tests.drills.account import Account
 from tests.drills.network import Cable, Machine, Proxy, has_namespaces
 from tests.drills.players import Players, check_log, free_port
 from tests.postgres import Postgres
+from tests.scale import scaled
 from tests.simulation.process import ServerProcess
 
 # PostgreSQL gives the lock of a vanished node back after eleven seconds; the standby asks for it twice a second.
@@ -26,12 +28,13 @@ TAKEOVER_S = 20
 
 @dataclass(frozen=True)
 class Site:
-    """Where two nodes and their PostgreSQL are, and the cable from the first node to PostgreSQL."""
+    """Where two nodes and their PostgreSQL are, and the cables of the first node."""
 
     hosts: tuple[str, str]
     prefix: tuple[str, ...]
     addresses: tuple[str, str]
-    cable: Cable | Proxy
+    to_store: Cable | Proxy
+    to_callers: Cable | None = None
 
 
 @contextmanager
@@ -44,7 +47,7 @@ def site(account: Account) -> Iterator[Site]:
             account.saw("the network is one of namespaces; a cut cable drops packets, and no interface goes down")
             try:
                 remote, local = addresses(database, store.here, database.port)
-                yield Site((clients.there, clients.here), machine.prefix, (remote, local), store)
+                yield Site((clients.there, clients.here), machine.prefix, (remote, local), store, clients)
             finally:
                 database.remove()
         return
@@ -84,6 +87,20 @@ def launched(standby: ServerProcess) -> Iterator[None]:
         standby.kill()
 
 
+def cut_off(account: Account, node: ServerProcess, standby: ServerProcess, *cables: Cable | Proxy) -> None:
+    """Cut the cables of the active node, and check what becomes of it and of its standby."""
+    for cable in cables:
+        cable.cut()
+    cut_at = time.monotonic()
+    standby.wait_until_ready()
+    took_s = time.monotonic() - cut_at
+    account.check(f"the standby serves within {TAKEOVER_S} s", took_s < TAKEOVER_S, f"{took_s:.1f} s")
+    account.saw(f"it took {took_s:.2f} s")
+    code = node.ended(within_s=TAKEOVER_S)
+    account.check("the node that was cut off ends by itself with exit code 4", code == ExitCode.STOPPED, code)
+    account.saw(f"it ended within {time.monotonic() - cut_at:.2f} s of the cut")
+
+
 def run(folder: Path, account: Account) -> None:
     with site(account) as here:
         tls, credentials = certificates(folder / "ca", here.hosts)
@@ -101,23 +118,22 @@ def run(folder: Path, account: Account) -> None:
             with Players(f"ipv4:{','.join(places)}", log_key, credentials=credentials) as players:
                 account.did("started a node and its standby on one PostgreSQL; four game servers play")
                 players.play(hands=20)
-                here.cable.cut()
-                cut_at = time.monotonic()
                 account.did("cut the network between the active node and PostgreSQL; game servers still reach the node")
-                standby.wait_until_ready()
-                took_s = time.monotonic() - cut_at
-                account.check(f"the standby serves within {TAKEOVER_S} s", took_s < TAKEOVER_S, f"{took_s:.1f} s")
-                account.saw(f"it took {took_s:.2f} s")
-                code = node.ended(within_s=TAKEOVER_S)
-                account.check(
-                    "the node that was cut off ends by itself with exit code 4", code == ExitCode.STOPPED, code
-                )
-                account.saw(f"it ended within {time.monotonic() - cut_at:.2f} s of the cut")
+                cut_off(account, node, standby, here.to_store)
                 players.play(hands=20)
-                here.cable.mend()
+                here.to_store.mend()
                 node.launch()
                 account.did("mended the network and started the node again, as a standby")
                 players.play(hands=20)
+                if here.to_callers and scaled(0, 1):
+                    standby.kill()
+                    node.wait_until_ready()
+                    standby.launch()
+                    account.did("let the node take over again")
+                    players.play(hands=20)
+                    account.did("cut it off from PostgreSQL and from game servers")
+                    cut_off(account, node, standby, here.to_store, here.to_callers)
+                    players.play(hands=20, within_s=90)
             account.check("game servers went on by themselves", not players.failures, players.failures)
             account.saw(f"the longest wait for a hand was {players.longest_wait_s():.2f} s")
             players.check_told(account)
