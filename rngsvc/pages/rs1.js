@@ -1858,6 +1858,9 @@ function checkDeadline({ hand, now }) {
   // the hand before may count, which a receipt does not hold: then the expiry is not before this one.
   const started = hand.seals[0] ?? hand.draw;
   const expiry = (started ?? hand.reserve).time + 1000 * hand.table.ttl;
+  if (hand.choose && hand.choose.time > expiry) {
+    throw new ProofError("the choice between the decks was made after the hand had expired");
+  }
   for (const sealed of hand.seals.slice(1)) {
     if (sealed.time > expiry) throw new ProofError(`reshuffle ${sealed.k} was sealed after the hand had expired`);
   }

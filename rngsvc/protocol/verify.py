@@ -506,6 +506,8 @@ def _check_deadline(evidence: _Evidence) -> str:
     # close of the hand before may count, which a receipt does not hold: then the expiry is not before this one.
     started = hand.seals[0] if hand.seals else hand.draw
     expiry = (started or hand.reserve).time + 1000 * hand.table.ttl
+    if hand.choose and hand.choose.time > expiry:
+        raise ProofError("the choice between the decks was made after the hand had expired")
     for sealed in hand.seals[1:]:
         if sealed.time > expiry:
             raise ProofError(f"reshuffle {sealed.k} was sealed after the hand had expired")

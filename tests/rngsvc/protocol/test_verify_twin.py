@@ -190,6 +190,12 @@ def opened_before_the_choice() -> TwinHandInLog:
     return hand.close()
 
 
+def chosen_late() -> TwinHandInLog:
+    hand = sealed(ttl=60)
+    hand.log.time += 61_000
+    return hand.choose().close("aborted", reason="expired")
+
+
 def reshuffled_before_the_choice() -> TwinHandInLog:
     hand = sealed()
     hand.add(entries.SealEntry, seq=1, k=1, n=1, hc=bytes(32), root=bytes(32), used=0, inputs=((0, 0),))
@@ -253,6 +259,7 @@ def drawn() -> TwinHandInLog:
         (bytes_misstated, {"twin"}),
         (context_of_another_commitment, {"context"}),
         (opened_before_the_choice, {"close"}),
+        (chosen_late, {"deadline"}),
         (reshuffled_before_the_choice, {"entries"}),
         (chosen_twice, {"entries"}),
         (complete_without_a_choice, {"entries"}),
