@@ -23,6 +23,7 @@ from prometheus_client import generate_latest
 from rngsvc import logs
 from rngsvc.config import LogFormat, LogLevel
 from rngsvc.protocol.commitment import promise
+from rngsvc.protocol.twin import promise_choice
 from rngsvc.v1 import shuffle_pb2
 from tests.rngsvc.server.rpc import ALICE, METHODS, Rpc, a_request, serving
 from tests.rngsvc.service.world import ORIGIN, SeededEntropy, snapshot, table_id
@@ -37,6 +38,7 @@ REFUSALS = {
 }
 PLANTED = bytes(range(7, 55))  # 48 bytes: a hand's seed
 GIVEN = ALICE[1][:16] + b"a seed that alice gave, and nobody else."[:32]
+CHOICE = b"a choice of alice's that decides, between two decks, once"
 INTEGERS = [0, 1, 2, 3, 15, 16, 51, 52, 53, 1019, 1020, 1021, 2**31, 2**32 - 1, 2**53 - 1, 2**53, 2**63, 2**64 - 1]
 UNSIGNED_32 = {FieldDescriptor.TYPE_UINT32, FieldDescriptor.TYPE_ENUM}
 
@@ -167,14 +169,20 @@ def spellings(secret: bytes) -> list[bytes]:
 
 
 async def session(seed: int, calls: int) -> str:
-    """Fuzz a server that holds a hand with planted seeds; return all that it said, but the answers."""
+    """Fuzz a server that holds a hand with planted seeds; return all that it said, but the answers.
+
+    Every other session's table 0 is a twin table, whose planted seed is of one of two decks.
+    """
     rng = Random(seed)
     said: list[str] = []
     async with serving(entropy=PlantedEntropy(seed.to_bytes(2, "big"))) as rpc:
         p = shuffle_pb2
-        table = await rpc.hand(0, sealed=False)
+        twin = seed % 2 == 1
+        table = await rpc.hand(0, sealed=False, twin=twin)
         await rpc.hand(1, sealed=False)
         promised = p.Promise(contributor=b"alice", promise=promise(ORIGIN, table, 1, b"alice", GIVEN))
+        if twin:
+            promised.choice_promise = promise_choice(ORIGIN, table, 1, b"alice", CHOICE)
         await rpc.call(
             "PromiseSeeds",
             p.PromiseSeedsRequest(table=table, first_seq=1, hands=[p.HandPromises(promises=[promised])]),
@@ -204,7 +212,7 @@ def log() -> Iterator[io.StringIO]:
 def test_rubbish_is_refused_changes_nothing_and_shows_no_seed(seed: int, log: io.StringIO) -> None:
     said = asyncio.run(session(seed, scaled(1000, 2000)))
     everything = f"{said}\n{log.getvalue()}".encode()
-    for secret in (PLANTED, GIVEN):
+    for secret in (PLANTED, GIVEN, CHOICE):
         for spelling in spellings(secret):
             assert spelling not in everything, spelling
     assert "internal error" not in log.getvalue()
