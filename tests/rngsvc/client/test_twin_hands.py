@@ -67,6 +67,20 @@ async def test_a_hand_from_two_decks_to_a_receipt(client: Client, service: Runni
 
 
 @pytest.mark.asyncio
+async def test_a_contributor_sees_both_decks_sealed_with_his_seed_before_he_gives_his_choice(
+    client: Client, service: RunningService
+) -> None:
+    hand = await unchosen(await client.register_table(os.urandom(16), twin=True))
+    report = verify(hand.receipt(own=(b"seat-1", SEEDS[b"seat-1"])), service.log_key).require()
+    checked = {step.id for step in report.steps if step.outcome is Outcome.CHECKED}
+    assert {"checkpoints", "inclusion", "promises", "contributions", "own", "context"} <= checked
+    assert report.step("context").detail == "2 contexts"
+    # A seal that passes his seed over, or promises that are not his: the steps that he waits for fail.
+    stranger = verify(hand.receipt(own=(b"seat-1", bytes(32))), service.log_key)
+    assert [step.id for step in stranger.failures] == ["own"]
+
+
+@pytest.mark.asyncio
 async def test_under_escrow_everybody_checks_one_deck_and_the_auditor_the_other(
     client: Client, service: RunningService
 ) -> None:
