@@ -14,7 +14,7 @@ from tests.drills.figures import metric
 from tests.drills.players import Players, check_log, free_port
 from tests.simulation.process import ServerProcess
 
-LIFE_S = 8
+LIFE_S = 12
 
 
 def refusal(target: str, log_key: str, credentials: Credentials) -> str:

@@ -16,7 +16,7 @@ from tests.simulation.process import ServerProcess
 STREAMS = 64
 # A message is up to 1 MiB; it lies there as bytes and as frames, and a little more in gRPC's windows.
 STREAM_MIB = 4
-SECONDS = scaled(6, 45)
+SECONDS = scaled(6, 30)
 DRIFT_MIB = 16
 READER = Path(__file__).with_name("stalled_reader.py")
 # Keepalive: a ping after 30 s, and 10 s for its answer.
