@@ -4,7 +4,7 @@ Secrets come sealed from the hand's stored steps and are unsealed only for the m
 of an open hand is kept in a cache. Whatever was derived once is derived again, never drawn again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,35 +50,22 @@ class HandSecrets:
         """Step 2. Match given seeds with the hand's promises; one that does not match refuses the whole call."""
         if not hand.promises and not contributions:
             return NOTHING_GIVEN
-        given = dict(contributions)
-        seeds = []
-        for contributor, promised, *_ in hand.promises:
-            seed = given.pop(contributor, None)
-            if seed is not None and promise(self.origin, table, hand.seq, contributor, seed) != promised:
-                raise Refused(
-                    Reason.SEED_MISMATCH, f"contributions: the seed of {contributor.hex()} is not the promised one"
-                )
-            seeds.append(seed)
-        if given:
-            raise Refused(Reason.SEED_MISMATCH, f"contributions: {min(given).hex()} has promised nothing for this hand")
+
+        def fits(promised: tuple[bytes, ...], seed: bytes) -> bool:
+            return promise(self.origin, table, hand.seq, promised[0], seed) == promised[1]
+
+        seeds = _matched(hand, contributions, fits, Reason.SEED_MISMATCH, ("contributions", "seed"))
         leaves = tuple(contribution_leaf(i, hand.promises[i][0], seed) for i, seed in enumerate(seeds))
         absent = tuple(i for i, seed in enumerate(seeds) if seed is None)
         return Given(tuple(seed or b"" for seed in seeds), leaves, root_of(leaves), absent)
 
     def chosen(self, table: bytes, hand: Hand, choices: Contributions) -> tuple[bytes | None, ...]:
         """Twin mode. Match given choices with the hand's promises, like `given`; None for one that was not given."""
-        given = dict(choices)
-        chosen = []
-        for contributor, _, promised in hand.promises:
-            choice = given.pop(contributor, None)
-            if choice is not None and promise_choice(self.origin, table, hand.seq, contributor, choice) != promised:
-                raise Refused(
-                    Reason.CHOICE_MISMATCH, f"choices: the choice of {contributor.hex()} is not the promised one"
-                )
-            chosen.append(choice)
-        if given:
-            raise Refused(Reason.CHOICE_MISMATCH, f"choices: {min(given).hex()} has promised nothing for this hand")
-        return tuple(chosen)
+
+        def fits(promised: tuple[bytes, ...], choice: bytes) -> bool:
+            return promise_choice(self.origin, table, hand.seq, promised[0], choice) == promised[2]
+
+        return tuple(_matched(hand, choices, fits, Reason.CHOICE_MISMATCH, ("choices", "choice")))
 
     def seal_new(self, table: bytes, seq: int, day: int, *seeds: bytes) -> tuple[tuple[bytes, ...], bytes]:
         """Return the commitment to each new seed of hand ``seq`` (a twin table's has two), and how they are stored."""
@@ -177,3 +164,27 @@ class HandSecrets:
                     self.cache.put(key, dealt)
             found.append(dealt)
         return found
+
+
+def _matched(
+    hand: Hand,
+    given: Contributions,
+    fits: Callable[[tuple[bytes, ...], bytes], bool],
+    reason: Reason,
+    words: tuple[str, str],
+) -> list[bytes | None]:
+    """Return what each contributor of ``hand`` gave, None if nothing; what was not promised is Refused for ``reason``.
+
+    ``words`` name the request's field and one thing in it.
+    """
+    field, thing = words
+    rest = dict(given)
+    matched = []
+    for promised in hand.promises:
+        value = rest.pop(promised[0], None)
+        if value is not None and not fits(promised, value):
+            raise Refused(reason, f"{field}: the {thing} of {promised[0].hex()} is not the promised one")
+        matched.append(value)
+    if rest:
+        raise Refused(reason, f"{field}: {min(rest).hex()} has promised nothing for this hand")
+    return matched
