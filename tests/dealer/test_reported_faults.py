@@ -5,19 +5,34 @@ more inputs than the one reported. Faults in hand values are in `test_ranking.py
 """
 
 import random
+from collections import Counter
 from itertools import pairwise, permutations
 
 import pytest
 
 from dealer.actions import Act, Action, IllegalAction
-from dealer.events import CommunityCard, Dealt, Post, Posting, Returned, Won
+from dealer.blinds import Chair, next_deal
+from dealer.events import (
+    Acted,
+    CommunityCard,
+    Dealt,
+    Discarded,
+    Post,
+    Posted,
+    Posting,
+    Reshuffled,
+    Returned,
+    RoundOpened,
+    Won,
+)
 from dealer.hand import apply, legal_actions, start, time_out
-from dealer.house_rules import HouseRules, OddChip, OddHalf, Stakes, Structure
+from dealer.house_rules import Form, HouseRules, OddChip, OddHalf, Stakes, Structure
 from dealer.pot import Layer, halves, layers, shares
 from dealer.rooms import GAMES, recorded
 from dealer.showdown import settle
 from dealer.state import SHOWDOWN, Hand, NeedAction
-from tests.dealer.play import Shoe, call_down, dealt, offered, parse_all, play, script, stacked, third_street
+from rngsvc.protocol.derivation import permute
+from tests.dealer.play import Shoe, at_random, call_down, dealt, offered, parse_all, play, script, stacked, third_street
 from tests.scale import scaled
 
 STUD = recorded.STUD
@@ -129,7 +144,7 @@ def test_pots_are_what_was_paid_whoever_folded() -> None:
 def test_report_7_an_all_in_player_keeps_the_pot_already_built() -> None:
     stakes = Stakes(name="10/20", bring_in=2, small_bet=10, big_bet=20)
     hand = start(STUD, stakes, [(1, 10), (2, 100), (3, 100)])
-    order = third_street("2c Kd Qh", "Ac Ad 7c 8d 9h Tc")
+    order = third_street("2c Kd Qh", "Ac 2d 2h Ad 3d 3h", "4c 6c 7d Qs 4d 8h 9h Js 4s Tc 3c 8c 5d 5h 5s 6d")
     hand = script(hand, Shoe(random.Random(3), order), "1 complete, 2 call, 3 call")
     assert hand.street_name == "fourth"
     first = hand.awaits.seat
@@ -141,6 +156,8 @@ def test_report_7_an_all_in_player_keeps_the_pot_already_built() -> None:
     assert hand.pots() == [("main", 30, (1, 2, 3)), ("side-1", 40, (2, 3))]
     hand = play(hand, Shoe(random.Random(3), order), call_down)
     assert hand.pots() == [("main", 30, (1, 2, 3)), ("side-1", 40, (2, 3))]
+    won = {event.pot: (event.seat, event.amount) for event in hand.events if isinstance(event, Won)}
+    assert won == {"main": (1, 30), "side-1": (3, 40)}
 
 
 @pytest.mark.rule("AL-3")
@@ -276,14 +293,13 @@ def test_report_27_a_low_card_that_is_all_in_passes_the_bring_in_to_the_left() -
 
 
 def test_report_29_raise_to_is_a_total() -> None:
-    stakes = Stakes(name="4/8", small_bet=4, big_bet=8, small_blind=2, big_blind=4)
+    stakes = Stakes(name="2/4", small_bet=2, big_bet=4, small_blind=1, big_blind=2)
     hand = start(DRAW, stakes, [(1, 100), (2, 100)], button=2)
     hand = script(hand, shoe(), "2 call, 1 check, 1 stand_pat, 2 stand_pat")
     before = sum(total for _, total, _ in hand.pots())
-    stakes_hand = script(hand, shoe(), "1 bet 8, 2 raise 16, 1 raise 24")
-    adds = [event.adds for event in stakes_hand.events[-3:]]
-    assert adds == [8, 16, 16]
-    assert sum(total for _, total, _ in stakes_hand.pots()) - before == 40
+    hand = script(hand, shoe(), "1 bet 4, 2 raise 8, 1 raise 12")
+    assert [event.adds for event in hand.events[-3:]] == [4, 8, 8]
+    assert sum(total for _, total, _ in hand.pots()) - before == 20
 
 
 def test_report_31_heads_up_with_one_blind_the_other_acts_first() -> None:
@@ -383,3 +399,227 @@ def test_a_community_card_is_dealt_once_and_to_nobody() -> None:
     rules = GAMES["casino_club"]
     hand = play(start(rules, rules.stakes[0], [(seat, 5000) for seat in range(1, 9)]), shoe(8), call_down)
     assert sum(isinstance(event, CommunityCard) for event in hand.events) == 1
+
+
+# --- each report's kind, over random hands of every game
+
+
+def random_hand(rng: random.Random, game: str) -> Hand:
+    """Return a hand that was played by anybody to its end, stacks from one chip up, perhaps with posts of newcomers."""
+    rules = GAMES[game]
+    stakes = rng.choice(rules.stakes)
+    players = rng.randint(rules.fewest_players, rules.most_players)
+    unit = stakes.small_bet
+    stacks = [(seat, rng.choice([rng.randint(1, 4 * unit), 50 * unit])) for seat in range(1, players + 1)]
+    button = rng.randint(1, players) if rules.form is Form.FIVE_CARD_DRAW else 0
+    begun = start(rules, stakes, stacks, button=button)
+    return play(begun, Shoe(rng, deck_size=begun.deck_size), rng.choice([call_down, at_random(rng), at_random(rng)]))
+
+
+@pytest.mark.parametrize("game", list(GAMES))
+def test_kind_of_reports_9_25_and_29_each_chip_is_counted_once(game: str) -> None:
+    """What an act adds is its total less what lay on the street; antes are no part of it; the sums are the pots."""
+    rng = random.Random(f"chips {game}")
+    for _ in range(scaled(150, 10_000)):
+        hand = random_hand(rng, game)
+        on_street: dict[int, int] = {}
+        put_in = dict.fromkeys(hand.seats, 0)
+        for event in hand.events:
+            match event:
+                case Posted(seat, post, amount, _):
+                    put_in[seat] += amount
+                    if post not in (Post.ANTE, Post.DEAD):
+                        on_street[seat] = on_street.get(seat, 0) + amount
+                case RoundOpened(street, _) if street not in ("third", "predraw"):
+                    on_street = {}
+                case Acted(_, seat, act, adds, to, _) if act not in (Act.FOLD, Act.CHECK):
+                    assert to == on_street.get(seat, 0) + adds
+                    on_street[seat] = to
+                    put_in[seat] += adds
+                case Returned(seat, amount):
+                    put_in[seat] -= amount
+                    # Report 9: nobody is left in for more than another put in.
+                    assert put_in[seat] == max(other for who, other in put_in.items() if who != seat)
+                case Won():
+                    break
+                case _:
+                    pass
+        assert sum(total for _, total, _ in hand.pots()) == sum(put_in.values())
+        won = dict.fromkeys(hand.seats, 0)
+        for event in hand.events:
+            if isinstance(event, Won):
+                won[event.seat] += event.amount
+        assert hand.net() == {seat: won[seat] - put_in[seat] for seat in hand.seats}
+
+
+@pytest.mark.parametrize("game", list(GAMES))
+def test_kind_of_reports_19_and_21_who_owes_is_asked_and_who_cannot_gain_is_not(game: str) -> None:
+    rng = random.Random(f"asked {game}")
+    for _ in range(scaled(100, 5_000)):
+        rules = GAMES[game]
+        stakes = rules.stakes[0]
+        players = rng.randint(rules.fewest_players, rules.most_players)
+        stacks = [(seat, rng.randint(1, 6 * stakes.small_bet)) for seat in range(1, players + 1)]
+        button = rng.randint(1, players) if rules.form is Form.FIVE_CARD_DRAW else 0
+        hand = start(rules, stakes, stacks, button=button)
+        cards, choose = Shoe(rng, deck_size=hand.deck_size), at_random(rng)
+        while not hand.over:
+            need, betting = hand.awaits, hand.betting
+            if not isinstance(need, NeedAction):
+                # A street is over: all who are in have put in the same, or are all-in for less.
+                began = any(isinstance(event, RoundOpened) for event in hand.events)
+                owing = began and [
+                    i for i in betting.active if betting.paid[i] < max(betting.paid[j] for j in betting.inside)
+                ]
+                assert not owing
+                hand = cards.answer(hand)
+                continue
+            if need.street not in (SHOWDOWN, "draw"):
+                i = hand.position[need.seat]
+                assert betting.stacks[i] > 0
+                acts = {choice.act for choice in need.choices}
+                others = [j for j in betting.active if j != i]
+                assert others or acts & {Act.CALL, Act.BRING_IN}, "alone with chips he is asked only for what he owes"
+            hand = apply(hand, choose(hand, need))
+
+
+def test_kind_of_reports_23_and_35_whoever_has_chips_is_asked_before_the_draw() -> None:
+    """Nobody raises: each is asked once, the blinds and live posts too, from the left of the true big blind on."""
+    rng = random.Random(23)
+    stakes = Stakes(name="5/10", structure=Structure.NO_LIMIT, small_blind=5, big_blind=10)
+    for _ in range(scaled(300, 20_000)):
+        players = rng.randint(2, 6)
+        button = rng.randint(1, players)
+        order = [(button + n) % players + 1 for n in range(players)]
+        small, big = (order[0], order[1]) if players > 2 else (order[1], order[0])
+        posts = [Posting(small, Post.SMALL_BLIND, 5), Posting(big, Post.BIG_BLIND, 10)]
+        posts += [Posting(seat, Post.LIVE_POST, 10) for seat in order[2:] if rng.random() < 0.3]
+        hand = dealt(no_limit(dict.fromkeys(range(1, players + 1), 100), button, stakes, posts), shoe())
+        asked = []
+        while hand.awaits.street == "predraw":
+            asked.append(hand.awaits.seat)
+            hand = dealt(apply(hand, call_down(hand, hand.awaits)), shoe())
+        after = order.index(big) + 1
+        assert asked == order[after:] + order[:after]
+
+
+def test_kind_of_reports_13_15_and_17_a_raise_is_for_who_faces_a_full_one_or_has_not_acted() -> None:
+    """A model of its own follows the acts and says who may raise, to what at least, and what a call costs."""
+    rng = random.Random(13)
+    short = 0
+    for _ in range(scaled(400, 30_000)):
+        players = rng.randint(2, 6)
+        stacks = {seat: rng.choice([rng.randint(1, 60), rng.randint(1, 60), 400]) for seat in range(1, players + 1)}
+        cards, choose = Shoe(rng), at_random(rng)
+        hand = dealt(no_limit(stacks, 1), cards)
+        street, level, least = "", 0, 2
+        # What each had in front of him when he last acted on this street.
+        acted: dict[int, int] = {}
+        while isinstance(hand.awaits, NeedAction) and hand.awaits.street != SHOWDOWN:
+            need = hand.awaits
+            if need.street != "draw":
+                if need.street != street:
+                    street, acted, least = need.street, {}, 2
+                    level = 2 if street == "predraw" else 0
+                bets = {seat: hand.betting.bets[hand.position[seat]] for seat in hand.seats}
+                others = {seat: total for seat, total in bets.items() if seat != need.seat}
+                reach = [total + hand.stack(seat) for seat, total in others.items() if in_play(hand, seat)]
+                bet, stack = bets[need.seat], hand.stack(need.seat)
+                reopened = need.seat not in acted or level - acted[need.seat] >= least
+                may = reopened and bet + stack > level and any(total > max(bets.values()) for total in reach)
+                raises = [choice for choice in need.choices if choice.act in (Act.BET, Act.RAISE)]
+                assert bool(raises) is may, (need, bets, acted, level, least)
+                for choice in raises:
+                    assert (choice.lowest, choice.highest) == (min(level + least, bet + stack), bet + stack)
+                    short += choice.lowest < level + least
+                # A lone opponent owes no more than the others bet; else all owe the level, short blind or not.
+                most = max(total for seat, total in others.items() if inside(hand, seat))
+                calls = [choice.adds for choice in need.choices if choice.act is Act.CALL]
+                assert calls in ([], [min((level if reach else most) - bet, stack)])
+            hand = apply(hand, choose(hand, need))
+            event = next((each for each in reversed(hand.events) if isinstance(each, Acted)), None)
+            if need.street != "draw" and event is not None:
+                if event.act in (Act.BET, Act.RAISE):
+                    least = max(least, event.to - level)
+                    level = event.to
+                acted[need.seat] = level
+            hand = dealt(hand, cards)
+    assert short > 20, "short all-ins were offered"
+
+
+def in_play(hand: Hand, seat: int) -> bool:
+    return hand.position[seat] in hand.betting.active
+
+
+def inside(hand: Hand, seat: int) -> bool:
+    return hand.position[seat] in hand.betting.inside
+
+
+def test_kind_of_report_27_the_bring_in_goes_to_the_next_seat_with_chips() -> None:
+    rng = random.Random(27)
+    for _ in range(scaled(300, 20_000)):
+        players = rng.randint(2, 8)
+        stacks = [(seat, rng.choice([5, 500])) for seat in range(1, players + 1)]
+        hand = dealt(start(STUD, STUD_STAKES, stacks), Shoe(rng))
+        low = min(hand.seats, key=lambda seat: (hand.up[seat - 1][0] >> 2, hand.up[seat - 1][0] & 3))
+        clockwise = [(low - 1 + n) % players + 1 for n in range(players)]
+        with_chips = [seat for seat in clockwise if stacks[seat - 1][1] > 5]
+        if len(with_chips) > 1:
+            assert hand.awaits.seat == with_chips[0]
+            assert Act.BRING_IN in {choice.act for choice in hand.awaits.choices}
+
+
+@pytest.mark.rule("PK-2")
+@pytest.mark.parametrize("active", [2, 3, 4, 5])
+def test_report_33_who_sits_out_freezes_nothing_and_the_big_blind_goes_round(active: int) -> None:
+    """In any row of as many hands as there are active players each is the big blind once, whoever sits out where."""
+    rules = GAMES["pokerkings"]
+    rng = random.Random(33)
+    for _ in range(scaled(100, 5_000)):
+        seats = rng.sample(range(1, 10), rng.randint(active, 9))
+        playing = set(rng.sample(seats, active))
+        chairs = [Chair(seat, seat in playing) for seat in sorted(seats)]
+        last, bigs = None, []
+        for number in range(2 + 3 * active):
+            drawn = rng.choice(sorted(playing)) if number == 0 else None
+            deal = next_deal(rules, rules.stakes[0], chairs, last, drawn)
+            assert deal is not None
+            assert deal.blinds is not None
+            last = deal.blinds
+            bigs += last.bigs
+            chairs = [chair._replace(owes=deal.owes[chair.seat]) for chair in chairs]
+            assert set(deal.dealt) == playing
+        for first in range(len(bigs) - active + 1):
+            assert set(bigs[first : first + active]) == playing
+
+
+@pytest.mark.parametrize("game", list(GAMES))
+def test_kind_of_report_37_a_card_is_in_one_place_and_a_folded_hands_card_never_comes_back(game: str) -> None:
+    rng = random.Random(f"cards {game}")
+    for _ in range(scaled(100, 8_000)):
+        hand = random_hand(rng, game)
+        held: dict[int, set[int]] = {seat: set() for seat in hand.seats}
+        folded: set[int] = set()
+        thrown: dict[object, int] = {}
+        for event in hand.events:
+            match event:
+                case Dealt(_, seat, _, _, _, card):
+                    assert card not in folded | set(thrown.values()) | set().union(*held.values())
+                    held[seat].add(card)
+                case CommunityCard(_, _, _, card):
+                    assert card not in folded | set().union(*held.values())
+                case Acted(_, seat, Act.FOLD, _, _, _):
+                    folded |= held.pop(seat)
+                case Discarded(seat, cards, locations):
+                    held[seat] -= set(cards)
+                    thrown |= dict(zip(locations, cards, strict=True))
+                case Reshuffled(_, locations):
+                    thrown = {at: card for at, card in thrown.items() if at not in locations}
+                case _:
+                    pass
+
+
+def test_report_39_each_order_of_three_cards_is_dealt_as_often() -> None:
+    orders = Counter(tuple(permute(number.to_bytes(48, "big"), bytes(32), 0, range(3))[0]) for number in range(60_000))
+    assert len(orders) == 6
+    assert all(abs(count - 10_000) <= 400 for count in orders.values())

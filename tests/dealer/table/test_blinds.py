@@ -216,9 +216,14 @@ def test_blinds_go_as_the_page_says(drawn: int, hands: Hands) -> None:
         assert game.hand(ready, away, None if number else drawn) == expected, f"hand {number + 1}"
 
 
+@pytest.mark.rule("PK-11")
 @pytest.mark.rule("PK-12")
 @pytest.mark.rule("PK-13")
+@pytest.mark.rule("PK-15")
+@pytest.mark.rule("PK-16")
 @pytest.mark.rule("PK-17")
+@pytest.mark.rule("PK-18")
+@pytest.mark.rule("PK-19")
 @pytest.mark.parametrize("block", range(10))
 def test_a_second_model_agrees_on_random_tables(block: int) -> None:
     each = scaled(300, 10_000)
@@ -269,6 +274,10 @@ def check_what_always_holds(deal: Deal, last: Blinds | None) -> None:
         owed[posting.seat] += posting.amount
     # PK-17: never more than one small dead and one big live.
     assert max(owed.values()) <= SMALL + BIG
+    for seat in deal.dealt:
+        # PK-19: of a short stack the live part is taken first.
+        kinds = [posting.post for posting in deal.posts if posting.seat == seat]
+        assert kinds[:1] != [Post.DEAD] or len(kinds) == 1
     assert not any(deal.owes[seat] is not Owes.NOTHING for seat in deal.dealt)
     assert deal.blinds.button in deal.dealt
     assert len(deal.blinds.bigs) == (2 if deal.blinds.small is None else 1)
