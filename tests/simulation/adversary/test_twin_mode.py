@@ -17,7 +17,7 @@ from rngsvc.abort_rate import AbortLimit
 from rngsvc.audit import Audit, Audited
 from rngsvc.findings import Check
 from rngsvc.monitor import TwinCount
-from rngsvc.protocol.entries import SealEntry
+from rngsvc.protocol.entries import SealEntry, parse_entry
 from rngsvc.protocol.twin import choice_digest, played_deck
 from tests.rngsvc.audit.books import book_of
 from tests.rngsvc.service.world import ORIGIN, Play, SeededEntropy, World
@@ -123,7 +123,8 @@ async def hand(world: World, play: Play, seq: int, colluders: int) -> tuple[bool
     await play.reserve(seq)
     await play.promise_twin(seq, by)
     await play.seal(seq, 52, tuple((who, seed) for who, seed, _ in by))
-    sealed = next(entry for _, entry in reversed(list(book_of(world).parsed())) if isinstance(entry, SealEntry))
+    sealed = parse_entry(world.disk.entries[-1])
+    assert isinstance(sealed, SealEntry)
     names = [who for who, _, _ in by[1:]]
     ways = [
         {b"anna", *some} for some in chain.from_iterable(combinations(names, size) for size in range(len(names) + 1))
