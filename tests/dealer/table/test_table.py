@@ -297,6 +297,18 @@ def test_who_leaves_in_a_hand_folds_when_his_turn_comes(leave: type[Stand] | typ
     assert later not in deal.dealt, "no ante is owed in absence"
 
 
+@pytest.mark.rule("AL-15")
+def test_who_has_left_folds_although_a_check_would_be_free() -> None:
+    game = Game(LIMIT_STUD, 3)
+    game.begin()
+    while game.asked.street == "third":
+        game.act(Act.BRING_IN if Act.BRING_IN in {choice.act for choice in game.asked.choices} else Act.CALL)
+    later = game.asked.seat % 3 + 1
+    game.do(Stand(game.player(later)))
+    game.act(Act.CHECK)
+    assert (game.last_act().seat, game.last_act().act) == (later, Act.FOLD)
+
+
 @pytest.mark.rule("AL-14")
 @pytest.mark.rule("AL-15")
 def test_the_low_cards_owner_who_leaves_posts_his_bring_in_first() -> None:
@@ -532,8 +544,10 @@ def test_coming_back_in_time_moves_the_deadline_once_where_the_house_says_so(hou
     assert game.table.turn is not None
     assert game.table.turns == 0, "a moment before"
     game.at = expected
+    game.do(Disconnected(game.player(late)))
+    game.do(Connected(game.player(late)))
     game.do(Tick())
-    assert game.table.turns == 1
+    assert game.table.turns == 1, "back at the deadline is too late"
 
 
 @pytest.mark.rule("CC-12")
