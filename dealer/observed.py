@@ -65,7 +65,9 @@ class ObservedCalls(grpc.aio.ServerInterceptor):
         self._metrics.in_flight.labels(method).inc()
         try:
             yield
-            if context.cancelled():
+            # A stream ends in order when its watcher has left; that he has is all that its task was told.
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
                 code = "CANCELLED"
         except grpc.aio.AbortError:
             code = _name(context.code())
