@@ -15,12 +15,12 @@ from tests.scale import PROVING, scaled
 
 pytestmark = [
     pytest.mark.skipif(shutil.which(os.environ.get("CC", "cc").split()[0]) is None, reason="there is no C compiler"),
-    pytest.mark.timeout(scaled(300, 1800)),
+    pytest.mark.timeout(scaled(600, 1800)),
 ]
 
-# Rules and known answers; the full form adds random and recorded hands, each test with its small count.
+# Rules and known answers; the full form adds random and recorded hands and whole tables, each with its small count.
 TESTS = ["rules_of_stud", "rules_of_draw", "rules_of_all_houses", "reported_faults", "stud_hand"]
-MORE = ["any_hand", "ranking", "replay", "history", "rules_matrix", "slow_model"]
+MORE = ["any_hand", "ranking", "replay", "history", "slow_model", "against_pokerkit"]
 
 # Runs pytest on the arguments and then says which dealer the tests have used.
 RUN = """
@@ -95,10 +95,13 @@ def test_an_ordinary_wheel_has_nothing_compiled(tmp_path: Path) -> None:
 
 
 def test_the_compiled_rules_pass_the_tests_of_the_plain_ones(environment: dict[str, str], tmp_path: Path) -> None:
-    files = [str(ROOT / "tests" / "dealer" / f"test_{name}.py") for name in [*TESTS, *(MORE if PROVING else ())]]
+    folder = ROOT / "tests" / "dealer"
+    files = [folder / f"test_{name}.py" for name in TESTS]
+    if PROVING:
+        files += [folder / f"test_{name}.py" for name in MORE] + sorted(folder.glob("table/test_*.py"))
     found_first = f"pythonpath={environment['PYTHONPATH'].replace(os.pathsep, ' ')}"
     options = ["-q", "-p", "no:cacheprovider", "-o", found_first]
-    said = output([sys.executable, "-c", RUN, *options, *files], environment, tmp_path)
+    said = output([sys.executable, "-c", RUN, *options, *map(str, files)], environment, tmp_path)
     used = json.loads(said.splitlines()[-1])
     assert not [module for module in modules() if used[module].endswith(".py")]
 
