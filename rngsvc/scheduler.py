@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO, Final
 
 from rngsvc.schedule import Daily
@@ -60,19 +60,7 @@ class Plan:
 
     def encode(self) -> bytes:
         """Return the plan as one line."""
-        jobs = [
-            {
-                "name": job.name,
-                "argv": job.argv,
-                "last_ms": job.last_ms,
-                "limit_s": job.limit_s,
-                "at_start": job.at_start,
-            }
-            for job in self.jobs
-        ]
-        daily = {"at_s": self.daily.at_s, "jitter_s": self.daily.jitter_s}
-        members = {"daily": daily, "delay_s": self.delay_s, "jobs": jobs, "environment": dict(self.environment)}
-        return json.dumps(members).encode() + b"\n"
+        return json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod
     def decode(cls, line: bytes) -> "Plan":

@@ -410,7 +410,7 @@ async def _serve(
         _background(_close_expired(core)),
         _background(_watch_status(settings, core, board, metrics)),
         _background(cosigner.run()),
-        _scheduled(settings, core, metrics, child, log_audit, str(Address(settings.listen.host, port)), public),
+        _scheduled(settings, core, metrics, child, log_audit, Address(settings.listen.host, port), public),
         _background(_until_orphaned(stopping) if watch_parent else asyncio.sleep(0)),
     ):
         ready_line = {
@@ -558,7 +558,7 @@ async def _scheduled(
     metrics: Metrics,
     child: SchedulerChild,
     log_audit: LogAudit,
-    grpc_address: str,
+    calls: Address,
     public: socket.socket,
 ) -> AsyncIterator[None]:
     """Have the daily jobs done while the context lasts."""
@@ -566,7 +566,7 @@ async def _scheduled(
         log_key = core.keys.first.vkey
         place = Place(f"http://{_reached_from_here(address_of(public))}", log_key, state)
         newest = await _newest_daily_ms(core)
-        facts = {"grpc": grpc_address, "log_key": log_key}
+        facts = {"grpc": str(_reached_from_here(calls)), "log_key": log_key}
         line = settings.daily_command
         command = command_job(line, facts, newest, settings.daily_limit_s) if line else None
         damaged: set[asyncio.Task[None]] = set()

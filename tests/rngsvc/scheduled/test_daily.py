@@ -18,11 +18,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rngsvc.client import SyncClient
 from rngsvc.commands.exit_codes import ExitCode
+from rngsvc.config import Address
 from rngsvc.keys.making import make_signing_key
 from rngsvc.metrics import Metrics
 from rngsvc.protocol.entries import IntegrityEntry, parse_entry
 from rngsvc.scheduled import COMMAND, LOG_AUDIT, LogAudit, Place, ScheduledRuns, command_job, faults_in
 from rngsvc.self_checks import DAILY_WITHIN_MS
+from rngsvc.serve import _reached_from_here
 from tests.rngsvc.scheduled.test_scheduler import is_running, until_gone
 from tests.rngsvc.service.world import START_MS, FakeClock, running
 from tests.simulation.process import ServerProcess
@@ -78,6 +80,19 @@ def test_the_command_line_is_told_where_the_service_is_and_no_shell_reads_it() -
     job = command_job("daily --to {grpc} --key '{log_key}' '$HOME; ls'", {"grpc": "h:1", "log_key": "o+1+A=="}, 5, 60)
     assert job.argv == ("daily", "--to", "h:1", "--key", "o+1+A==", "$HOME; ls")
     assert (job.last_ms, job.limit_s) == (5, 60)
+
+
+@pytest.mark.parametrize(
+    ("bound", "reached"),
+    [
+        ("0.0.0.0:7443", "127.0.0.1:7443"),
+        ("[::]:7443", "[::1]:7443"),
+        ("10.1.2.3:7443", "10.1.2.3:7443"),
+        ("localhost:1", "localhost:1"),
+    ],
+)
+def test_a_service_that_listens_everywhere_is_reached_on_its_own_machine(bound: str, reached: str) -> None:
+    assert str(_reached_from_here(Address.parse(bound))) == reached
 
 
 def hears(folder: Path) -> tuple[ScheduledRuns, list[Any]]:
