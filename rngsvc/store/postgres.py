@@ -20,18 +20,18 @@ _GOODBYE_S: Final = 5.0
 _STEP: Final = "seq, n, kind, position, secret, time, k, places"
 # After so long without an answer to a write its outcome is unknown, and the writer must stop: the network to the server
 # may be cut, and a standby on the other side of the cut may be the writer already.
-_ANSWER_S: Final = 10.0
+_ANSWER_S: Final = 7.0
 _MIGRATION_S: Final = 86_400.0
-# A writer whose machine or network vanished is noticed after about eleven seconds, and its lock is free: by keepalives
-# if the server was waiting for it, by the user timeout if an answer was on its way, which TCP would repeat for a
-# quarter of an hour.
+# A writer whose machine or network vanished is noticed after seven seconds, and its lock is free: by keepalives if the
+# server was waiting for it, by the user timeout if an answer was on its way, which TCP would repeat for a quarter of
+# an hour.
 _SESSION: Final = {
     "application_name": "rngsvc",
     "synchronous_commit": "on",
-    "tcp_keepalives_idle": "5",
-    "tcp_keepalives_interval": "2",
-    "tcp_keepalives_count": "3",
-    "tcp_user_timeout": "11000",
+    "tcp_keepalives_idle": "3",
+    "tcp_keepalives_interval": "1",
+    "tcp_keepalives_count": "4",
+    "tcp_user_timeout": "7000",
 }
 
 
