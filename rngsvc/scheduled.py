@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +27,7 @@ from rngsvc.self_checks import DAILY_WITHIN_MS
 LOG_AUDIT: Final = "log_audit"
 COMMAND: Final = "daily_command"
 JOBS: Final = (LOG_AUDIT, COMMAND)
-OUTCOMES: Final = ("done", "failed", "overrun")
+DONE, FAILED, OVERRUN = OUTCOMES = ("done", "failed", "overrun")
 """How a run ends: it has passed or found something wrong; it could not do its work; it took too long."""
 
 # Of a healthy service and a log without fault these may be found all the same: each has its own alarm.
@@ -156,15 +156,20 @@ def command_job(command: str, facts: Mapping[str, str], last_ms: int | None, lim
 
 @dataclass(slots=True)
 class ScheduledRuns:
-    """Follows the scheduler. ``ended(job, outcome)`` is told each run's end, ``failed(report)`` an audit that fails."""
+    """Follows the scheduler.
+
+    ``ended(job, outcome, began_ms)`` is told each run's end, ``failed(report)`` an audit that found damage, ``gone()``
+    the end of the scheduler itself.
+    """
 
     child: SchedulerChild
     place: Place
     audit: LogAudit
     clock: Clock
-    ended: Callable[[str, str], None]
+    ended: Callable[[str, str, int], None]
     failed: Callable[[bytes], None]
     gone: Callable[[], None]
+    _began: dict[str, int] = field(default_factory=dict)
 
     async def run(self, daily: Daily, command: Job | None) -> None:
         """Have the jobs done for as long as the service runs."""
@@ -186,18 +191,19 @@ class ScheduledRuns:
         match event["event"]:
             case "started":
                 _log.info("run started", job=job)
+                self._began[job] = self.clock.now_ms()
                 if job == LOG_AUDIT:
                     self.place.new_report.unlink(missing_ok=True)
             case "line":
                 _log.info("run says", job=job, text=event["text"])
             case "ended":
                 code, overrun = event["code"], event["overrun"]
-                outcome = "overrun" if overrun else "done" if code in DECIDED else "failed"
-                say = _log.info if outcome == "done" else _log.error
+                outcome = OVERRUN if overrun else DONE if code in DECIDED else FAILED
+                say = _log.info if outcome == DONE else _log.error
                 say("run ended", job=job, outcome=outcome, code=code, seconds=event["seconds"])
                 if job == LOG_AUDIT and not overrun:
                     outcome = self._audited(code, outcome)
-                self.ended(job, outcome)
+                self.ended(job, outcome, self._began.get(job, 0))
 
     def _audited(self, code: int, outcome: str) -> str:
         """Read what the audit reports; return the outcome of the run."""
@@ -205,7 +211,7 @@ class ScheduledRuns:
             # The next run, in a while, begins at the log's first entry.
             _log.error("state of the log's audit refused and put aside", file=str(self.place.state))
             self.place.state.replace(self.place.state.with_name(f"{self.place.state.name}.refused"))
-        if outcome != "done":
+        if outcome != DONE:
             return outcome
         try:
             raw = self.place.new_report.read_bytes()
@@ -215,7 +221,7 @@ class ScheduledRuns:
             self.audit.size = report["size"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             _log.error("report of the log's audit not read", why=str(error))
-            return "failed"
+            return FAILED
         self.audit.time = self.clock.now_ms()
         self.audit.verdict, self.audit.faults = ("fail" if faults else "pass"), faults
         if faults:

@@ -55,7 +55,7 @@ from rngsvc.protocol.merkle import root_from_nodes
 from rngsvc.protocol.policy import NO_WITNESSES, Policy
 from rngsvc.results import Results
 from rngsvc.sampling import Sampler
-from rngsvc.scheduled import LogAudit, Place, ScheduledRuns, SchedulerChild, command_job
+from rngsvc.scheduled import COMMAND, DONE, FAILED, LogAudit, Place, ScheduledRuns, SchedulerChild, command_job
 from rngsvc.sequencer import BatchReport, Limits, Sequencer
 from rngsvc.service import Service
 from rngsvc.shuffles import DealtCache
@@ -569,16 +569,19 @@ async def _scheduled(
         facts = {"grpc": str(_reached_from_here(calls)), "log_key": log_key}
         line = settings.daily_command
         command = command_job(line, facts, newest, settings.daily_limit_s) if line else None
-        damaged: set[asyncio.Task[None]] = set()
+        afterwards: set[asyncio.Task[None]] = set()
+
+        def ended(job: str, outcome: str, began_ms: int) -> None:
+            afterwards.add(asyncio.create_task(_count_run(core, metrics, job, outcome, began_ms)))
 
         def audit_failed(report: bytes) -> None:
-            damaged.add(asyncio.create_task(_log_damage(core, report)))
+            afterwards.add(asyncio.create_task(_log_damage(core, report)))
 
         clock = core.sequencer.clock
-        runs = ScheduledRuns(child, place, log_audit, clock, metrics.run_ended, audit_failed, metrics.scheduler_gone)
+        runs = ScheduledRuns(child, place, log_audit, clock, ended, audit_failed, metrics.scheduler_gone)
         async with _background(runs.run(settings.daily, command)):
             yield
-        await asyncio.gather(*damaged)
+        await asyncio.gather(*afterwards)
 
 
 @contextlib.contextmanager
@@ -605,6 +608,14 @@ async def _newest_daily_ms(core: Core) -> int | None:
         if isinstance(entry, IntegrityEntry) and entry.kind == "daily":
             return entry.time
     return None
+
+
+async def _count_run(core: Core, metrics: Metrics, job: str, outcome: str, began_ms: int) -> None:
+    """Count the end of a daily job. A command that broke down may end with the code of a failed check: look closer."""
+    if job == COMMAND and outcome == DONE and (await _newest_daily_ms(core) or 0) < began_ms:
+        _log.error("daily command has handed in no result")
+        outcome = FAILED
+    metrics.run_ended(job, outcome)
 
 
 async def _log_damage(core: Core, report: bytes) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.request import urlopen
 
@@ -24,7 +25,7 @@ from rngsvc.metrics import Metrics
 from rngsvc.protocol.entries import IntegrityEntry, parse_entry
 from rngsvc.scheduled import COMMAND, LOG_AUDIT, LogAudit, Place, ScheduledRuns, command_job, faults_in
 from rngsvc.self_checks import DAILY_WITHIN_MS
-from rngsvc.serve import _reached_from_here
+from rngsvc.serve import _count_run, _reached_from_here
 from tests.rngsvc.scheduled.test_scheduler import is_running, until_gone
 from tests.rngsvc.service.world import START_MS, FakeClock, running
 from tests.simulation.process import ServerProcess
@@ -103,7 +104,7 @@ def hears(folder: Path) -> tuple[ScheduledRuns, list[Any]]:
         place=place,
         audit=LogAudit(START_MS),
         clock=FakeClock(START_MS + 1),
-        ended=lambda job, outcome: told.append((job, outcome)),
+        ended=lambda job, outcome, _began: told.append((job, outcome)),
         failed=told.append,
         gone=lambda: told.append("gone"),
     )
@@ -171,6 +172,34 @@ def test_a_state_that_the_audit_refuses_is_put_aside(tmp_path: Path) -> None:
     assert told == [(LOG_AUDIT, "failed")]
     assert not runs.place.state.exists()
     assert (tmp_path / "log.audit.refused").read_text() == "no state"
+
+
+@pytest.mark.parametrize(
+    ("job", "outcome", "result_after_ms", "counted"),
+    [
+        (COMMAND, "done", 0, "done"),
+        (COMMAND, "done", -1, "failed"),
+        (COMMAND, "done", None, "failed"),
+        (COMMAND, "failed", 0, "failed"),
+        (COMMAND, "overrun", 0, "overrun"),
+        (LOG_AUDIT, "done", None, "done"),
+    ],
+)
+@pytest.mark.asyncio
+async def test_a_command_that_has_handed_in_no_result_has_not_done_its_work(
+    job: str, outcome: str, result_after_ms: int | None, counted: str
+) -> None:
+    """A traceback of Python ends with exit code 1, as a check that failed does."""
+    metrics = Metrics()
+    async with running() as world:
+        await world.results.start(b"")
+        if result_after_ms is not None:
+            await world.results._integrity("daily", bytes(32), "pass")
+        began_ms = world.clock.ms - (result_after_ms or 0)
+        core: Any = SimpleNamespace(results=world.results)
+        await _count_run(core, metrics, job, outcome, began_ms)
+    assert metrics.registry.get_sample_value("rngsvc_scheduled_runs_total", {"job": job, "outcome": counted}) == 1
+    assert metrics.registry.get_sample_value("rngsvc_scheduled_failing", {"job": job}) == (counted != "done")
 
 
 @pytest.mark.asyncio
