@@ -22,7 +22,7 @@ from grpc_reflection.v1alpha import reflection
 
 from dealer import logs
 from dealer.card_room import CardRoom
-from dealer.config import Settings, read_token_key
+from dealer.config import ConfigurationRefused, Settings, read_token_key
 from dealer.metrics import Metrics
 from dealer.observed import ObservedCalls, ObservedStore, ObservedTransport
 from dealer.server import MAX_REQUEST_BYTES, TableServicer, add_to
@@ -46,6 +46,8 @@ SHUFFLE_CALL_S = 3.0
 MOST_CALLS = 4_096
 _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+    # Otherwise two dealers could listen at one address, and a player's calls would go to either.
+    ("grpc.so_reuseport", 0),
     # A player whose network is gone says nothing: only an unanswered ping shows that he is disconnected (P7-9, AL-16).
     ("grpc.keepalive_time_ms", 5_000),
     ("grpc.keepalive_timeout_ms", 3_000),
@@ -99,9 +101,9 @@ async def run(settings: Settings, shown: dict[str, str]) -> int:
             why = {
                 "the store is lost": lost.is_set() or room.stopped.is_set(),
                 "it stops": signals.stop.is_set(),
-                "the shuffle service does not answer": not service.reachable,
+                service.trouble: True,
             }
-            return {"why": next((reason for reason, holds in why.items() if holds), ""), "tables": len(room.live)}
+            return {"why": next(reason for reason, holds in why.items() if holds), "tables": len(room.live)}
 
         async with listening(settings.http_operator, operator_pages(metrics.registry, ready)) as operator:
             await server.start()
@@ -162,17 +164,27 @@ async def _check_ledger(room: CardRoom, metrics: Metrics) -> None:
 
 
 def _bind(server: grpc.aio.Server, settings: Settings, metrics: Metrics) -> int:
+    """Return the port for players. Raises ConfigurationRefused, OSError."""
+    try:
+        return _port(server, settings, metrics)
+    except RuntimeError as error:  # gRPC's own, which names the address
+        raise ConfigurationRefused([f"listen: {error}"]) from error
+
+
+def _port(server: grpc.aio.Server, settings: Settings, metrics: Metrics) -> int:
     if settings.tls_certificate is None or settings.tls_key is None:
         return server.add_insecure_port(settings.listen)
-    pair = (settings.tls_key.read_bytes(), settings.tls_certificate.read_bytes())
-    port = server.add_secure_port(settings.listen, grpc.ssl_server_credentials([pair]))
     _show_certificate("server", settings.tls_certificate, metrics)
-    return port
+    pair = (settings.tls_key.read_bytes(), settings.tls_certificate.read_bytes())
+    return server.add_secure_port(settings.listen, grpc.ssl_server_credentials([pair]))
 
 
 def _show_certificate(use: str, file: Path, metrics: Metrics) -> None:
-    expires = min(each.not_valid_after_utc for each in load_pem_x509_certificates(file.read_bytes()))
-    metrics.certificate_expires.labels(use).set(expires.timestamp())
+    try:
+        chain = load_pem_x509_certificates(file.read_bytes())
+    except ValueError:
+        raise ConfigurationRefused([f"{file}: holds no PEM certificate"]) from None
+    metrics.certificate_expires.labels(use).set(min(each.not_valid_after_utc for each in chain).timestamp())
 
 
 async def _first(*events: asyncio.Event) -> None:
@@ -200,23 +212,27 @@ class _ShuffleService:
     """The connection to the shuffle service, asked now and then when nobody needs it."""
 
     def __init__(self, client: Client, transport: ObservedTransport) -> None:
-        self.client = client
+        self._client = client
         self._transport = transport
+        self._doubt = ""
 
     @property
-    def reachable(self) -> bool:
-        """Say whether it answered when it was last asked."""
-        return self._transport.reachable
+    def trouble(self) -> str:
+        """What is wrong with it as far as was seen when it was last asked; empty if nothing is."""
+        return self._doubt if self._transport.reachable else "the shuffle service does not answer"
 
     async def probe(self) -> None:
         """Ask for the newest checkpoint again and again, so that it is known before a hand needs a card."""
         while True:
             try:
-                await self.client.log.checkpoint()
+                await self._client.log.checkpoint()
+                self._doubt = ""
             except CallFailed:
                 pass  # the transport has seen it
             except Unproven as error:
-                _log.critical("the shuffle service's log does not hold", why=str(error))
+                if not self._doubt:
+                    _log.critical("the shuffle service's log does not hold", why=str(error))
+                self._doubt = "the shuffle service's log does not hold"
             await asyncio.sleep(PROBE_S)
 
 

@@ -63,7 +63,7 @@ def open_store(location: Location, lost: Callable[[], object] = lambda: None) ->
     StoreUnreachable, another StoreFailed, or ExtraMissing.
     """
     if location.path:
-        return SqliteStore(location.path)
+        return SqliteStore(location.path, lost)
     if not location.uri:
         return MemoryStore()
     try:

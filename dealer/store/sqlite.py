@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -25,10 +25,15 @@ _CHANGE_BALANCE: Final = (
 
 
 class SqliteStore:
-    """`Store` in the file ``path``, which is made if it is not there. Raises StoreHeld, StoreFailed."""
+    """`Store` in the file ``path``, which is made if it is not there.
 
-    def __init__(self, path: Path) -> None:
+    ``lost`` is called once, when what is on the disk is in doubt. Raises StoreHeld, StoreFailed.
+    """
+
+    def __init__(self, path: Path, lost: Callable[[], object] = lambda: None) -> None:
         self._path = path
+        self._tell_lost = lost
+        self._gone = ""
         self._lock = take_lock(path)
         try:
             self._open(path)
@@ -52,11 +57,17 @@ class SqliteStore:
 
     @contextmanager
     def _doubted(self) -> Iterator[sqlite3.Connection]:
+        if self._gone:
+            raise StoreLost(self._gone)
         try:
             yield self._db
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-            raise (StoreLost if code in _DOUBTS else StoreFailed)(f"store {self._path}: {error}") from error
+            said = f"store {self._path}: {error}"
+            if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in _DOUBTS:
+                raise StoreFailed(said) from error
+            self._gone = said
+            self._tell_lost()
+            raise StoreLost(said) from error
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

@@ -29,7 +29,7 @@ class Wire:
         self._start(self._serve)
 
     def cut(self, when: str) -> None:
-        """Cut the wire at the next commit: `before` the server sees it, or `after` it has answered."""
+        """Cut the wire at the next commit: `before` the server sees it, `after` it has answered; or `silently`, now."""
         self._cut_at = when
 
     def _start(self, target: object, *arguments: object) -> None:
@@ -56,7 +56,8 @@ class Wire:
                         break
                 elif self._is_commit_seen and self._cut_at == "after":
                     break  # the server has said that it is done
-                sink.sendall(chunk)
+                if self._cut_at != "silently":
+                    sink.sendall(chunk)
         self._cut_at, self._is_commit_seen = "", False
         for end in (source, sink):
             with contextlib.suppress(OSError):

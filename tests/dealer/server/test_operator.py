@@ -307,9 +307,13 @@ def test_an_address_that_is_taken_is_said_in_one_line(tmp_path: Path, service: d
     with world.house(tmp_path, service) as first:
         other = tmp_path / "other"
         other.mkdir()
-        second = world.House(other, service)
-        second.arguments += ["--http-operator", first.ready["operator"].removeprefix("http://")]
-        with pytest.raises(AssertionError, match="in use") as refused:
-            second.start()
-        assert "Traceback" not in str(refused.value)
+        for setting, address in (
+            ("http-operator", first.ready["operator"].removeprefix("http://")),
+            ("listen", first.address),
+        ):
+            second = world.House(other, service)
+            second.arguments += [f"--{setting}", address]
+            with pytest.raises(AssertionError, match=r"in use|listen: ") as refused:
+                second.start()
+            assert "Traceback" not in str(refused.value)
         assert get(first, "/healthz")[0] == 200

@@ -14,6 +14,7 @@ from dealer.rooms.limit_stud import LIMIT_STUD
 from dealer.store import FinishedHand, Store, StoredTable, StoreFailed, StoreLost
 from dealer.store.location import Location, open_store
 from dealer.store.memory import MemoryStore
+from dealer.store.postgres import HEARTBEAT_S, UNANSWERED_S
 from dealer.store.sqlite import SqliteStore
 from dealer.table import Refused
 from dealer.table_commands import SitOut, Stand
@@ -229,6 +230,21 @@ def test_a_room_whose_store_is_lost_stops_and_has_shown_nothing_that_is_not_stor
     asyncio.run(story())
 
 
+def test_a_wire_that_carries_nothing_any_more_is_noticed(short_folder: Path) -> None:
+    """As after a cut network: nobody closes anything, there is only silence."""
+    import threading
+
+    wire = Wire(short_folder, postgres().address())
+    lost = threading.Event()
+    store = open_store(wire.location, lost.set)
+    wire.cut("silently")
+    assert lost.wait(HEARTBEAT_S + UNANSWERED_S + 5)
+    with pytest.raises(StoreLost):
+        store.tables()
+    wire.close()
+    store.close()
+
+
 def test_an_idle_session_that_is_cut_is_noticed(short_folder: Path) -> None:
     import threading
 
@@ -264,7 +280,12 @@ def test_a_disk_that_fails_loses_the_store_and_a_full_one_does_not(tmp_path: Pat
     store.close()
     torn = (tmp_path / "tables.sqlite3").read_bytes()
     (tmp_path / "tables.sqlite3").write_bytes(torn[:4096] + b"\xff" * (len(torn) - 4096))
-    again = SqliteStore(tmp_path / "tables.sqlite3")
-    with pytest.raises(StoreLost):
-        again.append(T, [{"n": 2}], [])
+    lost: list[str] = []
+    again = SqliteStore(tmp_path / "tables.sqlite3", lambda: lost.append("lost"))
+    for _ in range(2):
+        with pytest.raises(StoreLost):
+            again.append(T, [{"n": 2}], [])
+        with pytest.raises(StoreLost):
+            again.balances()
+    assert lost == ["lost"], "its dealer is told once"
     again.close()
