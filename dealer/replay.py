@@ -61,8 +61,7 @@ def replay_case(case: Mapping[str, Any]) -> dict[str, Any]:
     of the record that the engine refuses; ``pots``: before rake, as they stood when the play ended; ``unknown``:
     whether an unseen card decides who wins, in which case ``net_before_rake`` is one of several possible outcomes.
     """
-    record = _Record(case)
-    run = record.play()
+    record, run = _fitting(case)
     hand = run.hand
     return {
         "id": case["id"],
@@ -141,12 +140,13 @@ class _Run:
 class _Record:
     """A case, its rules and the cards to deal; the unseen ones are the same in every replay of it."""
 
-    def __init__(self, case: Mapping[str, Any]) -> None:
+    def __init__(self, case: Mapping[str, Any], rules: HouseRules) -> None:
         self.case = case
         self.actions: Sequence[Mapping[str, Any]] = case["actions"]
         self.seat_of = {seat["player"]: int(seat["seat"]) for seat in case["seats"]}
         self.player_at = {seat: player for player, seat in self.seat_of.items()}
-        self.rules, self.stakes = _rules_of(case)
+        self.stakes = _stakes(case, rules)
+        self.rules = replace(rules, stakes=(self.stakes,))
         self.showdown: Sequence[Mapping[str, Any]] = case.get("showdown", ())
         self.shown = {
             entry["player"]: [parse(name) for name in entry["cards"] if name != HIDDEN] for entry in self.showdown
@@ -279,6 +279,7 @@ class _Record:
         cards: tuple[int, ...] = ()
         if act is Act.DISCARD:
             cards = self._discards(hand, need.seat, entry)
+            act = act if cards else Act.STAND_PAT
         return Action(need.seat, act, entry.get("to"), cards)
 
     # --- cards
@@ -421,6 +422,18 @@ class _Record:
                 yield self.rng.sample(pool, wanted)
 
 
+def _fitting(case: Mapping[str, Any]) -> tuple[_Record, _Run]:
+    """Return the record under the first reading of the rules that it goes through with; else under the usual one."""
+    rules = recorded.for_tags(recorded.GAMES[case["game"]], frozenset(case.get("tags", ())))
+    played = []
+    for reading in recorded.readings(rules):
+        record = _Record(case, reading)
+        played.append((record, record.play()))
+        if played[-1][1].rejected is None:
+            return played[-1]
+    return played[0]
+
+
 def _through_the_draw(cards: Mapping[str, Any]) -> tuple[list[str], list[str], list[str]]:
     """Return what a player kept, threw away and drew, as far as the record knows; five names, then as many as drawn."""
     predraw, final = cards.get("predraw", [HIDDEN] * 5), cards.get("final")
@@ -450,13 +463,11 @@ def _names_in(value: Any) -> Iterator[str]:
             yield from _names_in(entry)
 
 
-def _rules_of(case: Mapping[str, Any]) -> tuple[HouseRules, Stakes]:
-    rules = recorded.for_tags(recorded.GAMES[case["game"]], frozenset(case.get("tags", ())))
+def _stakes(case: Mapping[str, Any], rules: HouseRules) -> Stakes:
     amounts = dict(case["stakes"])
     if rules.form is Form.SEVEN_CARD_STUD:
         amounts.setdefault("bring_in", _bring_in(case))
-    stakes = Stakes(name=case["id"], structure=Structure(case["structure"].replace("-", "_")), **amounts)
-    return replace(rules, stakes=(stakes,)), stakes
+    return Stakes(name=case["id"], structure=Structure(case["structure"].replace("-", "_")), **amounts)
 
 
 def _bring_in(case: Mapping[str, Any]) -> int:

@@ -1,17 +1,18 @@
 """Common card-room rules for hands that were recorded elsewhere: 52 cards, the usual rankings, five games.
 
 No page stands behind this profile. It is what the rooms of the recorded hands have in common, and by tag where one of
-them is known to differ.
+them is known to differ. Where the records do not tell how their rooms read a rule there are several readings.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from dealer.house_rules import (
     Board,
     Button,
     Completion,
+    EqualBoards,
     Form,
     HouseRules,
     OddChip,
@@ -75,6 +76,23 @@ GAMES: Final[Mapping[str, HouseRules]] = {
     "five-card-draw": FIVE_CARD_DRAW,
     "deuce-to-seven-single-draw": DEUCE_TO_SEVEN_SINGLE_DRAW,
 }
+
+
+# How the rooms read what the records mostly leave open, in the order in which a record is held against them.
+_OTHER_READINGS: Final[Mapping[str, Mapping[str, Any]]] = {
+    # Equal boards: the highest suit speaks first, instead of the seat nearest the dealer's left.
+    "ties-by-suit": {"equal_boards": EqualBoards.HIGHEST_CARD_BY_SUIT},
+    # Whoever speaks first on a river with a community card does so by his own four upcards.
+    "own-upcards": {"community_card_counts_for_first_to_act": False},
+}
+
+
+def readings(rules: HouseRules) -> Iterator[HouseRules]:
+    """Yield the rules, and then with what some rooms read otherwise in stud, named after it."""
+    yield rules
+    if rules.form is Form.SEVEN_CARD_STUD:
+        for name, change in _OTHER_READINGS.items():
+            yield replace(rules, name=f"{rules.name}/{name}", **change)
 
 
 def for_tags(rules: HouseRules, tags: frozenset[str]) -> HouseRules:

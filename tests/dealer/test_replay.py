@@ -176,8 +176,8 @@ STAKES = {
 }
 
 
-def random_case(game: str, rng: random.Random) -> dict[str, Any]:
-    rules = recorded.GAMES[game]
+def random_case(game: str, rng: random.Random, rules: HouseRules | None = None) -> dict[str, Any]:
+    rules = rules or recorded.GAMES[game]
     stakes = STAKES[rules.form]
     if rules.form is Form.SEVEN_CARD_STUD:
         seats, button, posts = sorted(rng.sample(range(1, 10), rng.randint(2, 8))), 0, None
@@ -218,6 +218,20 @@ def test_what_the_engine_plays_it_replays(game: str) -> None:
         assert differences(case, replayed) == []
         assert not replayed["unknown"]
     assert bool(community) is (recorded.GAMES[game].form is Form.SEVEN_CARD_STUD)
+
+
+@pytest.mark.parametrize("game", ["seven-card-stud", "seven-card-stud-hi-lo", "razz"])
+def test_a_room_that_reads_a_rule_otherwise_is_replayed_by_its_reading_and_says_so(game: str) -> None:
+    usual, *others = recorded.readings(recorded.GAMES[game])
+    rng = random.Random(f"readings {game}")
+    for reading in others:
+        profiles = set()
+        for _ in range(scaled(400, 5_000)):
+            case = random_case(game, rng, reading)
+            replayed = replay_case(case)
+            profiles.add(replayed["profile"])
+            assert differences(case, replayed) == []
+        assert profiles == {usual.name, reading.name}, "most hands do not show the difference, and then say nothing"
 
 
 @pytest.mark.parametrize("game", list(recorded.GAMES))
@@ -300,3 +314,12 @@ def test_the_losers_unseen_hand_makes_the_result_unknown_and_the_recorded_winner
         if losers:
             assert replayed["net_before_rake"] == case["net"]
     assert unknown > 5
+
+
+def test_a_discard_of_no_card_is_to_stand_pat() -> None:
+    for case in CASES.values():
+        written = copy.deepcopy(case)
+        for action in written["actions"]:
+            if action["action"] == "stand-pat":
+                action |= {"action": "discard", "count": 0}
+        assert replay_case(written) == replay_case(case)

@@ -396,6 +396,18 @@ def test_a_kept_fold_is_void_if_everyone_else_folds_first() -> None:
 
 
 @pytest.mark.rule("P7-6")
+def test_a_kept_fold_counts_though_its_turn_never_comes() -> None:
+    """Seat 3 is alone with chips: nobody is asked any more, and at the showdown he has folded."""
+    shoe = Shoe(random.Random(1), third_street("2c Kd Qh"))
+    hand = script(dealt(start(POKER777, STAKES, [(1, 6), (2, 6), (3, 500)]), shoe), shoe, "1 complete, 2 call")
+    hand = apply(hand, Action(3, Act.CALL))
+    assert isinstance(hand.awaits, NeedCards)
+    hand = play(apply(hand, Action(3, Act.FOLD)), shoe, call_down)
+    assert acted(hand)[-1] == (3, "fold", 0)
+    assert 3 not in {event.seat for event in hand.events if isinstance(event, Shown | Mucked | Won)}
+
+
+@pytest.mark.rule("P7-6")
 def test_the_low_cards_owner_posts_his_bring_in_before_his_kept_fold() -> None:
     hand = start(POKER777, STAKES, [(1, 500), (2, 500), (3, 500)])
     shoe = Shoe(random.Random(1), third_street("2c Kd Qh"))

@@ -57,6 +57,9 @@ async def check_histories(players: list[world.Player], hands: list[int]) -> None
             seen = {(each["k"], each["p"]): each["item"] for each in written["receipt"].get("openings", ())}
             for (at, k, p), item in player.items.items():
                 assert at != hand or seen[k, p] == item
+            # The receipt opens what the events tell and no card more.
+            told = [card for event in written["events"] for card in event.get("cards", ()) if "item" in card]
+            assert seen.keys() <= {(card["k"], card["p"]) for card in told}
             assert_folded_hands_stay_down(written, player.name)
 
 
@@ -72,6 +75,7 @@ def assert_folded_hands_stay_down(written: dict[str, Any], reader: str) -> None:
             assert "item" not in event["cards"][0]
 
 
+@pytest.mark.rule("CC-15")
 @pytest.mark.parametrize("game", sorted(GAMES))
 def test_players_play_verify_and_contribute(house: world.House, game: str) -> None:
     async def story() -> None:

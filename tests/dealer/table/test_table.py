@@ -682,6 +682,8 @@ def test_an_action_for_another_decision_or_hand_is_refused() -> None:
             game.table.do(illegal, game.now_ms)
         assert picture(game.table) == before
         assert "bring_in" in str(refusal.value), "the legal ones are named"
+    game.act(Act.BRING_IN)
+    assert refused(game, Play(game.player(game.asked.seat), 1, 0, Act.CALL)) == "decision", "an earlier one"
 
 
 # --- the shuffle service is lost
