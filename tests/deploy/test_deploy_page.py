@@ -101,5 +101,5 @@ def test_the_container_commands_make_the_files_that_compose_mounts(tmp_path: Pat
 
 
 def test_every_file_that_the_page_installs_is_there() -> None:
-    for path in re.findall(r"\bdeploy/[\w./-]+\w", PAGE):
+    for path in re.findall(r"(?<![\w/])deploy/[\w./-]+\w", PAGE):
         assert (ROOT / path).exists(), path
