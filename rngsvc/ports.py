@@ -171,6 +171,12 @@ class Store(Protocol):
     async def key_entries(self) -> list[int]:
         """Return the positions of all `key` entries, ascending."""
 
+    async def check(self) -> None:
+        """Raise if the store is out of this writer's reach; asked every few seconds, also when nothing is written.
+
+        A store on this machine's own disk does not get out of reach unnoticed, and need not look.
+        """
+
     async def close(self) -> None:
         """Release the store if this writer has it; closing again does nothing. Commits that were answered stay."""
 

@@ -75,6 +75,7 @@ EXIT_CONFIGURATION: Final = 78
 
 _EXPIRY_SWEEP_S: Final = 2.0
 _STATUS_S: Final = 10.0
+_STORE_CHECK_S: Final = 2.0
 _STANDBY_S: Final = 0.5
 _STOPPED_DRAIN_S: Final = 1.0
 _STOPPED_ENDS_S: Final = 5.0
@@ -409,6 +410,7 @@ async def _serve(
         serving(operator_app(metrics.registry, ready), operator),
         _background(_close_expired(core)),
         _background(_watch_status(settings, core, board, metrics)),
+        _background(_watch_store(core)),
         _background(cosigner.run()),
         _scheduled(settings, core, metrics, child, log_audit, Address(settings.listen.host, port), public),
         _background(_until_orphaned(stopping) if watch_parent else asyncio.sleep(0)),
@@ -625,6 +627,17 @@ async def _log_damage(core: Core, report: bytes) -> None:
         _log.error("the log's audit failed, which was not logged", why=str(error))
     else:
         _log.critical("the log's audit failed, which is logged", index=logged.position)
+
+
+async def _watch_store(core: Core) -> None:
+    """Stop if the store gets out of reach while nothing is written: a standby may serve already."""
+    while True:
+        await asyncio.sleep(_STORE_CHECK_S)
+        try:
+            await core.store.check()
+        except Exception as error:  # noqa: BLE001  (whatever it is, what the store holds now is unknown)
+            core.sequencer.stop(f"the store cannot be reached: {type(error).__name__}: {error}")
+            return
 
 
 async def _until_orphaned(stopping: asyncio.Event) -> None:

@@ -114,6 +114,9 @@ class MemoryStore:
         """Return positions of changes of the log's key."""
         return list(self._disk.key_entries)
 
+    async def check(self) -> None:
+        """Do nothing: memory does not go away."""
+
     async def close(self) -> None:
         """Let go of the disk, if this store has it."""
         if self._holds:

@@ -5,6 +5,7 @@ gets the lock. Compare-and-swap on the head catches a writer that has lost its l
 connection is never mended: what became of its last commit is unknown, so the service stops and starts again.
 """
 
+import asyncio
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final, cast
@@ -42,6 +43,7 @@ class PostgresStore:
         self._uri, self._schema = split_address(address)
         self._writer: asyncpg.Connection[asyncpg.Record] | None = None
         self._readers: asyncpg.Pool[asyncpg.Record] | None = None
+        self._at_work = asyncio.Lock()  # one session does one thing at a time
 
     # --- Taking and releasing ---
 
@@ -105,9 +107,20 @@ class PostgresStore:
         writer = self._writer
         assert writer, "open() comes first"
         try:
-            await self._commit(writer, commit)
+            async with self._at_work:
+                await self._commit(writer, commit)
         except TimeoutError as error:
             raise TimeoutError(f"PostgreSQL has not answered a write for {_ANSWER_S:g} s") from error
+
+    async def check(self) -> None:
+        """Ask the session that holds the lock for an answer."""
+        writer = self._writer
+        assert writer, "open() comes first"
+        try:
+            async with self._at_work:
+                await writer.execute("SELECT 1")
+        except TimeoutError as error:
+            raise TimeoutError(f"PostgreSQL has not answered for {_ANSWER_S:g} s") from error
 
     async def _commit(self, writer: "asyncpg.Connection[asyncpg.Record]", commit: Commit) -> None:
         transaction = writer.transaction()

@@ -89,6 +89,9 @@ class SqliteStore:
             os.close(self._lock_fd)
             self._lock_fd = None
 
+    async def check(self) -> None:
+        """Do nothing: what is wrong with the disk shows at the next write, and nobody else writes before."""
+
     async def close(self) -> None:
         """Close both connections and let the lock go."""
         # Whatever was asked of either thread before is done first.

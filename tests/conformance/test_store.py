@@ -163,6 +163,13 @@ async def test_a_commit_on_a_new_store_that_expects_a_head_is_not_stored(place: 
     await again.close()
 
 
+async def test_asking_whether_the_store_is_within_reach_disturbs_no_commit(store: Store) -> None:
+    writer = Writer(store)
+    for size in range(3):
+        await asyncio.gather(store.check(), writer.commit(1), store.check(), store.check())
+        assert len(await store.entries(0, 9)) == size + 1
+
+
 async def test_a_head_may_move_its_time_without_an_entry(place: StorePlace, store: Store) -> None:
     writer = Writer(store)
     await writer.commit(1, time=5)

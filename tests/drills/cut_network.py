@@ -137,6 +137,17 @@ def run(folder: Path, account: Account) -> None:
                     account.did("cut it off from PostgreSQL and from game servers")
                     cut_off(account, node, standby, here.to_store, here.to_callers)
                     players.play(hands=20, within_s=90)
+                    for cable in (here.to_store, here.to_callers):
+                        cable.mend()
+                    node.launch()
+                    account.did("mended the network and started the node again, as a standby")
+            if scaled(0, 1):
+                standby.kill()
+                node.wait_until_ready()
+                standby.launch()
+                time.sleep(1)
+                account.did("let the node take over again, and cut it off from PostgreSQL while nobody plays")
+                cut_off(account, node, standby, here.to_store)
             account.check("game servers went on by themselves", not players.failures, players.failures)
             account.saw(f"the longest wait for a hand was {players.longest_wait_s():.2f} s")
             players.check_told(account)

@@ -170,6 +170,23 @@ def test_a_second_node_that_is_no_standby_is_refused(tmp_path: Path) -> None:
         assert "a log has one writer" in logged
 
 
+def test_an_idle_node_whose_database_goes_away_stops_by_itself(tmp_path: Path) -> None:
+    make_keys(tmp_path)
+    server = Postgres()
+    try:
+        with nodes() as running:
+            node = Node(tmp_path, server.address(), free_port())
+            running.append(node)
+            node.ready.get(timeout=60)
+            server.stop("fast")
+            assert node.process.wait(30) == ExitCode.STOPPED
+            assert node.process.stderr
+            assert "the store cannot be reached" in node.process.stderr.read()
+            server.start()
+    finally:
+        server.remove()
+
+
 def test_a_node_whose_database_crashes_stops_and_its_successor_has_everything(tmp_path: Path) -> None:
     log_key = make_keys(tmp_path)
     server = Postgres()
