@@ -185,16 +185,18 @@ class _Record:
         forced = self.case["forced"]
         antes = sum(1 for post in forced if post["kind"] == "ante")
         behind = [self.seat_of[post["player"]] for post in forced if post["kind"] == "small-blind"] or [button]
-        big_blinds = [self.seat_of[post["player"]] for post in forced if post["kind"] == "big-blind"]
+        big_blinds = [
+            self.seat_of[post["player"]] for post in forced if post["kind"] == "big-blind" and post.get("live", True)
+        ]
         true_big_blind = min(big_blinds, key=lambda seat: (seat <= behind[0], seat), default=0)
         posts = []
         for post in forced:
             seat, kind = self.seat_of[post["player"]], _POSTS[post["kind"]]
-            if kind is Post.ANTE and antes == 1:
-                kind = Post.DEAD  # one ante for the whole table
-            elif kind is not Post.ANTE and not post.get("live", True):
+            if kind is Post.ANTE:
+                kind = Post.DEAD if antes == 1 else kind  # one ante for the whole table
+            elif not post.get("live", kind is not Post.DEAD):
                 kind = Post.DEAD
-            elif kind is Post.BIG_BLIND and seat != true_big_blind:
+            elif kind is not Post.SMALL_BLIND and seat != true_big_blind:
                 kind = Post.LIVE_POST
             posts.append(Posting(seat, kind, post["amount"]))
         return posts
@@ -423,10 +425,9 @@ class _Record:
 
 
 def _fitting(case: Mapping[str, Any]) -> tuple[_Record, _Run]:
-    """Return the record under the first reading of the rules that it goes through with; else under the usual one."""
-    rules = recorded.for_tags(recorded.GAMES[case["game"]], frozenset(case.get("tags", ())))
+    """Return the record under the first reading of the rules that it goes through with; else under the likeliest."""
     played = []
-    for reading in recorded.readings(rules):
+    for reading in recorded.readings(recorded.GAMES[case["game"]], frozenset(case.get("tags", ()))):
         record = _Record(case, reading)
         played.append((record, record.play()))
         if played[-1][1].rejected is None:

@@ -87,17 +87,15 @@ _OTHER_READINGS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def readings(rules: HouseRules) -> Iterator[HouseRules]:
-    """Yield the rules, and then with what some rooms read otherwise in stud, named after it."""
+def readings(rules: HouseRules, tags: frozenset[str]) -> Iterator[HouseRules]:
+    """Yield the rules that a record may have been played by, the likeliest first; all but the usual ones are named.
+
+    ``tags``: what is known of the record; a room that is known to differ is tried by its own rule first.
+    """
+    if "deviates" in tags:
+        # One room adds a full bet to the bring-in where others complete it to a full bet.
+        yield replace(rules, name="recorded/deviates", completion=Completion.BRING_IN_PLUS_SMALL_BET)
     yield rules
     if rules.form is Form.SEVEN_CARD_STUD:
         for name, change in _OTHER_READINGS.items():
             yield replace(rules, name=f"{rules.name}/{name}", **change)
-
-
-def for_tags(rules: HouseRules, tags: frozenset[str]) -> HouseRules:
-    """Return the rules with what a record's tags say that its room does otherwise, named after the tag."""
-    if "deviates" in tags:
-        # One room adds a full bet to the bring-in where others complete it to a full bet.
-        return replace(rules, name="recorded/deviates", completion=Completion.BRING_IN_PLUS_SMALL_BET)
-    return rules

@@ -1,6 +1,8 @@
 """Recorded hands: the engine asks, refuses and pays as the rooms did that dealt them."""
 
 import copy
+import itertools
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -222,7 +224,7 @@ def test_what_the_engine_plays_it_replays(game: str) -> None:
 
 @pytest.mark.parametrize("game", ["seven-card-stud", "seven-card-stud-hi-lo", "razz"])
 def test_a_room_that_reads_a_rule_otherwise_is_replayed_by_its_reading_and_says_so(game: str) -> None:
-    usual, *others = recorded.readings(recorded.GAMES[game])
+    usual, *others = recorded.readings(recorded.GAMES[game], frozenset())
     rng = random.Random(f"readings {game}")
     for reading in others:
         profiles = set()
@@ -323,3 +325,33 @@ def test_a_discard_of_no_card_is_to_stand_pat() -> None:
             if action["action"] == "stand-pat":
                 action |= {"action": "discard", "count": 0}
         assert replay_case(written) == replay_case(case)
+
+
+def test_whether_a_blind_is_live_is_the_records_word() -> None:
+    """A newcomer's big blind that is dead is no bet of his; a dead blind that is said to be live is one."""
+    stakes = {"small_bet": 10, "big_bet": 20, "small_blind": 5, "big_blind": 10}
+    for kind, live in itertools.product(("big-blind", "dead-blind"), (True, False, None)):
+        is_live = live if live is not None else kind == "big-blind"
+        newcomer = {"player": "P4", "kind": kind, "amount": 10} | ({"live": live} if live is not None else {})
+        case = {
+            "id": "newcomer",
+            "game": "five-card-draw",
+            "structure": "fixed-limit",
+            "stakes": stakes,
+            "button": 1,
+            "seats": [{"seat": seat, "player": f"P{seat}", "stack": 100} for seat in range(1, 5)],
+            "forced": [
+                {"player": "P2", "kind": "small-blind", "amount": 5},
+                {"player": "P3", "kind": "big-blind", "amount": 10},
+                newcomer,
+            ],
+            "cards": {},
+            "actions": [
+                {"street": "predraw", "player": "P4", "action": "check" if is_live else "call"},
+                *({"street": "predraw", "player": player, "action": "fold"} for player in ("P1", "P2")),
+            ],
+        }
+        replayed = replay_case(read_case(json.dumps(case).encode()))
+        # It is the big blind's turn then: the record ends before it does.
+        assert replayed["rejected"] == {"index": 3, "reason": "the record ends and P3 is asked on predraw"}
+        assert replayed["net_before_rake"]["P4"] == (-10 if is_live else -20)
