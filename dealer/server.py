@@ -5,6 +5,7 @@ from __future__ import annotations  # grpc's classes are generic in its stubs on
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial, wraps
 from typing import Any, Final, TypeVar
@@ -30,6 +31,8 @@ from dealer.wire import InvalidField
 
 ERROR_DOMAIN: Final = "dealer"
 MAX_REQUEST_BYTES: Final = 64 * 1024
+# Each stream is a call that goes on: without a limit one player could use up those of the whole server.
+MOST_STREAMS_A_PLAYER: Final = 32
 _BEARER: Final = "Bearer "
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -43,6 +46,10 @@ class NotARequest(Exception):
     """The bytes that came are no message of the call's kind."""
 
 
+class TooManyStreams(Exception):
+    """The player watches as much as one may at a time."""
+
+
 class Forbidden(Exception):
     """The caller is known, and this is not for him."""
 
@@ -54,6 +61,7 @@ STATUS: Final[dict[type[Exception], tuple[int, str]]] = {
     OutOfBounds: (code_pb2.INVALID_ARGUMENT, "INVALID_FIELD"),
     TokenRefused: (code_pb2.UNAUTHENTICATED, "TOKEN_REFUSED"),
     Forbidden: (code_pb2.PERMISSION_DENIED, "FORBIDDEN"),
+    TooManyStreams: (code_pb2.RESOURCE_EXHAUSTED, "TOO_MANY_STREAMS"),
     UnknownTable: (code_pb2.NOT_FOUND, "UNKNOWN_TABLE"),
     Refused: (code_pb2.FAILED_PRECONDITION, "REFUSED"),
     IllegalAction: (code_pb2.FAILED_PRECONDITION, "ILLEGAL_ACTION"),
@@ -134,6 +142,7 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
     def __init__(self, room: CardRoom, token_key: bytes) -> None:
         self._room = room
         self._token_key = token_key
+        self._streams: Counter[str] = Counter()
 
     def caller(self, context: Context) -> Identity:
         """Return who calls. Raises TokenRefused."""
@@ -243,12 +252,16 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
     ) -> AsyncIterator[table_pb2.WatchResponse]:
         try:
             identity = self.caller(context)
+            player = identity.plays_as
             live = self._room.table(wire.table_id(_there(request).table))
-            live.watches(identity.plays_as)
+            if player and self._streams[player] == MOST_STREAMS_A_PLAYER:
+                raise TooManyStreams(f"a player watches at most {MOST_STREAMS_A_PLAYER} times at a time")
+            live.watches(player)
         except Exception as error:
             await _abort(context, error, "Watch")
             raise AssertionError("aborting raises") from error
-        view = wire.View(live, identity.plays_as)
+        self._streams[player] += 1
+        view = wire.View(live, player)
         try:
             while True:
                 seen = self._room.table(live.id).version
@@ -263,8 +276,9 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
         except Exception as error:  # noqa: BLE001  (as in `_answers`)
             await _abort(context, error, "Watch")
         finally:
+            self._streams[player] -= 1
             with contextlib.suppress(StoreFailed):
-                live.watches_no_more(identity.plays_as)
+                live.watches_no_more(player)
 
 
 def add_to(server: grpc.aio.Server, servicer: TableServicer) -> None:

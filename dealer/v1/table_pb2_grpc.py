@@ -204,7 +204,8 @@ class TableServiceServicer:
 
     def Watch(self, request, context):
         """Shows a table as it goes on. A player at the table sees his own cards; nobody sees another's before they are shown.
-        A player counts as connected while he watches. The stream ends with UNAUTHENTICATED when the token has expired.
+        A player counts as connected while he watches. The stream ends with UNAUTHENTICATED when the token has expired. A
+        player has at most 32 streams; another one ends with RESOURCE_EXHAUSTED.
         Role: every one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

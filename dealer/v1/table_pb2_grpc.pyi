@@ -69,7 +69,8 @@ class TableServiceStub:
     """Acts in the hand. A repeat of the same action has no further effect. Role: player."""
     Watch: _grpc.UnaryStreamMultiCallable[_table_pb2.WatchRequest, _table_pb2.WatchResponse]
     """Shows a table as it goes on. A player at the table sees his own cards; nobody sees another's before they are shown.
-    A player counts as connected while he watches. The stream ends with UNAUTHENTICATED when the token has expired.
+    A player counts as connected while he watches. The stream ends with UNAUTHENTICATED when the token has expired. A
+    player has at most 32 streams; another one ends with RESOURCE_EXHAUSTED.
     Role: every one.
     """
     GetHistory: _grpc.UnaryUnaryMultiCallable[_table_pb2.GetHistoryRequest, _table_pb2.GetHistoryResponse]
@@ -116,7 +117,8 @@ class TableServiceAsyncStub(TableServiceStub):
     """Acts in the hand. A repeat of the same action has no further effect. Role: player."""
     Watch: _aio.UnaryStreamMultiCallable[_table_pb2.WatchRequest, _table_pb2.WatchResponse]  # type: ignore[assignment]
     """Shows a table as it goes on. A player at the table sees his own cards; nobody sees another's before they are shown.
-    A player counts as connected while he watches. The stream ends with UNAUTHENTICATED when the token has expired.
+    A player counts as connected while he watches. The stream ends with UNAUTHENTICATED when the token has expired. A
+    player has at most 32 streams; another one ends with RESOURCE_EXHAUSTED.
     Role: every one.
     """
     GetHistory: _aio.UnaryUnaryMultiCallable[_table_pb2.GetHistoryRequest, _table_pb2.GetHistoryResponse]  # type: ignore[assignment]
@@ -232,7 +234,8 @@ class TableServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_table_pb2.WatchResponse], _abc.AsyncIterator[_table_pb2.WatchResponse]]:
         """Shows a table as it goes on. A player at the table sees his own cards; nobody sees another's before they are shown.
-        A player counts as connected while he watches. The stream ends with UNAUTHENTICATED when the token has expired.
+        A player counts as connected while he watches. The stream ends with UNAUTHENTICATED when the token has expired. A
+        player has at most 32 streams; another one ends with RESOURCE_EXHAUSTED.
         Role: every one.
         """
 

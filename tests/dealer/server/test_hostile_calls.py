@@ -16,7 +16,7 @@ import pytest
 
 from dealer.card_room import CardRoom
 from dealer.demo_service import child_service
-from dealer.server import MAX_REQUEST_BYTES, TableServicer, add_to
+from dealer.server import MAX_REQUEST_BYTES, MOST_STREAMS_A_PLAYER, TableServicer, add_to
 from dealer.state import NeedAction
 from dealer.store.memory import MemoryStore
 from dealer.table_live import LiveTable
@@ -285,5 +285,27 @@ def test_a_request_id_is_good_for_one_request() -> None:
             # Another player's same id is another request.
             async with world.stub(room.address, room.token("dan")) as dan:
                 await dan.Sit(table_pb2.SitRequest(table=IDLE, seat=4, amount_cents=2_000, request_id=b"mine"))
+
+    asyncio.run(story())
+
+
+def test_one_player_cannot_take_all_streams_and_those_that_end_are_free_again() -> None:
+    async def story() -> None:
+        async with open_room() as room, world.stub(room.address, room.token("ann")) as stub:
+            watch = table_pb2.WatchRequest(table=IDLE)
+            streams = [stub.Watch(watch) for _ in range(MOST_STREAMS_A_PLAYER)]
+            for stream in streams:
+                await anext(aiter(stream))
+            error = await outcome(stub.Watch(watch))
+            assert error is not None
+            assert error.code() is Code.RESOURCE_EXHAUSTED
+            async with world.stub(room.address, room.token("ben")) as other:
+                assert await outcome(other.Watch(watch)) is None
+            streams[0].cancel()
+            async with asyncio.timeout(world.TIMEOUT_S):
+                while await outcome(stub.Watch(watch)) is not None:  # noqa: ASYNC110  (its end is noticed later)
+                    await asyncio.sleep(0.05)
+            for stream in streams:
+                stream.cancel()
 
     asyncio.run(story())
