@@ -56,7 +56,8 @@ class PostgresStore:
     def __init__(self, uri: str, schema: str, lost: Callable[[], object] = lambda: None) -> None:
         self._uri = uri
         self._schema = schema
-        self._tell_lost = lost
+        # While it opens, an exception says all there is to say.
+        self._tell_lost: Callable[[], object] = lambda: None
         self._gone = ""
         self._session: Connection = None
         self._heart: asyncio.Task[None] | None = None
@@ -67,6 +68,12 @@ class PostgresStore:
         self._thread.start()
         try:
             self._wait(self._open())
+            self._tell_lost = lost
+            if self._gone:
+                raise StoreLost(f"PostgreSQL: {self._gone}")
+        except StoreLost as error:
+            self.close()
+            raise StoreUnreachable(str(error)) from error
         except BaseException:
             self.close()
             raise
@@ -155,7 +162,7 @@ class PostgresStore:
         try:
             return await ask(self._session)
         except asyncpg.PostgresError as error:
-            if self._session.is_closed():
+            if self._session.is_closed() or isinstance(error, _NOT_NOW):
                 raise self._lose(str(error)) from error
             raise StoreFailed(f"PostgreSQL: {error}") from error
         except (OSError, TimeoutError, asyncpg.InterfaceError) as error:

@@ -46,13 +46,17 @@ class SqliteStore:
             # It holds the cards of running hands.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
+        except (sqlite3.Error, OSError) as error:
+            raise StoreFailed(f"store {path}: {error}") from error
+        try:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("PRAGMA foreign_keys = ON")
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
             for number, sql in layout_changes("sqlite", version):
                 self._db.executescript(f"BEGIN IMMEDIATE; {sql} PRAGMA user_version = {number}; COMMIT;")
-        except (sqlite3.Error, OSError, StoreFailed) as error:
+        except (sqlite3.Error, StoreFailed) as error:
+            self._db.close()
             raise StoreFailed(f"store {path}: {error}") from error
 
     @contextmanager

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from dealer.card_room import CardRoom
 from dealer.cashier import PlayMoney, Transfer, rack
 from dealer.rooms.limit_stud import LIMIT_STUD
-from dealer.store import FinishedHand, Store, StoredTable, StoreFailed, StoreLost
+from dealer.store import FinishedHand, Store, StoredTable, StoreFailed, StoreHeld, StoreLost, StoreUnreachable
 from dealer.store.location import Location, open_store
 from dealer.store.memory import MemoryStore
 from dealer.store.postgres import HEARTBEAT_S, UNANSWERED_S
@@ -160,6 +161,17 @@ VERBS: dict[str, Callable[[Store], None]] = {
 }
 
 
+def taken_over(location: Location, lost: Callable[[], object] = lambda: None) -> Store:
+    """Open a store as a standby does: the server may need a moment to see that a session has ended."""
+    ends = time.monotonic() + 10
+    while True:
+        try:
+            return open_store(location, lost)
+        except StoreHeld:
+            assert time.monotonic() < ends
+            time.sleep(0.05)
+
+
 def contents(store: Store) -> tuple[Any, ...]:
     return [list(each.journal) for each in store.tables()], store.table(T).snapshot, store.balances()
 
@@ -183,7 +195,7 @@ def test_a_wire_that_is_cut_in_a_commit_loses_the_store_and_the_write_is_whole_o
             use(store)
     assert lost == ["lost"], "its dealer is told once"
     store.close()
-    again = open_store(wire.location)
+    again = taken_over(wire.location)
     assert (contents(again) != without) is (when == "after")
     if when == "before":
         VERBS[verb](again)
@@ -228,6 +240,25 @@ def test_a_room_whose_store_is_lost_stops_and_has_shown_nothing_that_is_not_stor
         wire.close()
 
     asyncio.run(story())
+
+
+def test_a_database_that_goes_away_while_the_store_is_opened_cannot_be_reached_and_nothing_was_lost(
+    short_folder: Path,
+) -> None:
+    """A standby goes on waiting; it would be wrong to tell it that it had a store and lost it."""
+    wire = Wire(short_folder, postgres().address())
+    lost: list[str] = []
+    for when in ("before", "after"):
+        wire.cut(when)  # the first commit makes the layout
+        with pytest.raises(StoreUnreachable):
+            taken_over(wire.location, lambda: lost.append("lost"))
+    store = taken_over(wire.location, lambda: lost.append("lost"))
+    store.create(T, "limit_stud", "1/2")
+    store.close()
+    wire.close()
+    assert lost == []
+    with pytest.raises(StoreUnreachable):
+        open_store(wire.location)
 
 
 def test_a_wire_that_carries_nothing_any_more_is_noticed(short_folder: Path) -> None:
