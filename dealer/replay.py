@@ -111,9 +111,11 @@ def _unbalanced(case: Mapping[str, Any]) -> list[str]:
         total = sum(pot["total"] for pot in pots)
         if total != case["total_pot"]:
             found.append(f"total_pot: {case['total_pot']}, the record's pots are {total}")
-    tied = [share for share in case.get("collected", ()) if "pot" in share]
-    for index, pot in enumerate(pots if "collected" in case and tied == case["collected"] else ()):
-        paid = sum(share["amount"] for share in tied if share["pot"] == pot["name"])
+    shares = case.get("collected", ())
+    # Not every room says from which pot a share comes.
+    tied = bool(shares) and {share.get("pot") for share in shares} <= {pot["name"] for pot in pots}
+    for index, pot in enumerate(pots if tied else ()):
+        paid = sum(share["amount"] for share in shares if share["pot"] == pot["name"])
         if pot.get("rake") is not None and paid != pot["total"] - pot["rake"]:
             found.append(f"pots[{index}]: {pot['total']} less the rake of {pot['rake']}, {paid} are collected from it")
     if {"net", "collected", "uncalled_returns"} <= case.keys():
