@@ -4,6 +4,7 @@ A drill makes its own keys, store and ports in a temporary folder; it touches no
 passed, 1 something else was seen than promised, 2 usage, 3 a drill cannot run on this machine.
 """
 
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -48,11 +49,13 @@ def rehearse(name: str) -> ExitCode:
     try:
         drill(name)(folder, Account())
     except CannotRun as lacking:
+        shutil.rmtree(folder, ignore_errors=True)
         click.echo(f"SKIP  {name}: {lacking}")
         return ExitCode.UNDECIDED
     except (Failed, AssertionError) as failed:
         click.echo(f"FAIL  {name}: {failed}\n      keys, store and log of the service are in {folder}")
         return ExitCode.CHECK_FAILED
+    shutil.rmtree(folder, ignore_errors=True)
     click.echo(f"PASS  {name}")
     return ExitCode.OK
 
