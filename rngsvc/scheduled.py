@@ -118,11 +118,15 @@ def faults_in(report: Mapping[str, Any]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the audit of the own log reads (``url``), with which key, and the file where it keeps how far it is."""
+    """Where the audit of the own log reads (``url``), with which key, and the file where it keeps how far it is.
+
+    ``scratch`` is the folder of that file if it is for this run only.
+    """
 
     url: str
     log_key: str
     state: Path
+    scratch: Path | None = None
 
     @property
     def report(self) -> Path:
@@ -178,7 +182,7 @@ class ScheduledRuns:
         environment["no_proxy"] = "*"
         jobs = (self.place.job(), *([command] if command else ()))
         try:
-            self.child.begin(Plan(daily, _DELAY_S, jobs, environment))
+            self.child.begin(Plan(daily, _DELAY_S, jobs, environment, str(self.place.scratch or "")))
             await self.child.follow(self.hear)
         except OSError as error:
             _log.error("scheduler not reached", why=str(error))

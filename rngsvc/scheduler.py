@@ -12,6 +12,7 @@ import ctypes
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -51,12 +52,16 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to run, when, and with which environment; nothing in the first ``delay_s`` seconds."""
+    """What is to run, when, and with which environment; nothing in the first ``delay_s`` seconds.
+
+    ``scratch`` is a folder that is removed at the end, "" if there is none.
+    """
 
     daily: Daily
     delay_s: float
     jobs: tuple[Job, ...]
     environment: Mapping[str, str]
+    scratch: str = ""
 
     def encode(self) -> bytes:
         """Return the plan as one line."""
@@ -67,7 +72,8 @@ class Plan:
         """Return the plan in a line that `encode` made."""
         members = json.loads(line)
         jobs = tuple(Job(**{**job, "argv": tuple(job["argv"])}) for job in members["jobs"])
-        return cls(Daily(**members["daily"]), members["delay_s"], jobs, members["environment"])
+        daily = Daily(**members["daily"])
+        return cls(daily, members["delay_s"], jobs, members["environment"], members["scratch"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +209,8 @@ async def _main() -> None:
         runner.kill_all()
         for task in keeping:
             task.cancel()
+        if plan.scratch:
+            shutil.rmtree(plan.scratch, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -564,38 +564,36 @@ async def _scheduled(
     public: socket.socket,
 ) -> AsyncIterator[None]:
     """Have the daily jobs done while the context lasts."""
-    with _audit_state(settings) as state:
-        log_key = core.keys.first.vkey
-        place = Place(f"http://{_reached_from_here(address_of(public))}", log_key, state)
-        newest = await _newest_daily_ms(core)
-        facts = {"grpc": str(_reached_from_here(calls)), "log_key": log_key}
-        line = settings.daily_command
-        command = command_job(line, facts, newest, settings.daily_limit_s) if line else None
-        afterwards: set[asyncio.Task[None]] = set()
+    log_key = core.keys.first.vkey
+    place = _audit_place(settings, f"http://{_reached_from_here(address_of(public))}", log_key)
+    newest = await _newest_daily_ms(core)
+    facts = {"grpc": str(_reached_from_here(calls)), "log_key": log_key}
+    line = settings.daily_command
+    command = command_job(line, facts, newest, settings.daily_limit_s) if line else None
+    afterwards: set[asyncio.Task[None]] = set()
 
-        def ended(job: str, outcome: str, began_ms: int) -> None:
-            afterwards.add(asyncio.create_task(_count_run(core, metrics, job, outcome, began_ms)))
+    def ended(job: str, outcome: str, began_ms: int) -> None:
+        afterwards.add(asyncio.create_task(_count_run(core, metrics, job, outcome, began_ms)))
 
-        def audit_failed(report: bytes) -> None:
-            afterwards.add(asyncio.create_task(_log_damage(core, report)))
+    def audit_failed(report: bytes) -> None:
+        afterwards.add(asyncio.create_task(_log_damage(core, report)))
 
-        clock = core.sequencer.clock
-        runs = ScheduledRuns(child, place, log_audit, clock, ended, audit_failed, metrics.scheduler_gone)
-        async with _background(runs.run(settings.daily, command)):
-            yield
-        await asyncio.gather(*afterwards)
+    clock = core.sequencer.clock
+    runs = ScheduledRuns(child, place, log_audit, clock, ended, audit_failed, metrics.scheduler_gone)
+    async with _background(runs.run(settings.daily, command)):
+        yield
+    await asyncio.gather(*afterwards)
 
 
-@contextlib.contextmanager
-def _audit_state(settings: Settings) -> Iterator[Path]:
-    """Yield the file that keeps how far the own log is audited; where there is no place for it, one for this run."""
+def _audit_place(settings: Settings, url: str, log_key: str) -> Place:
+    """Say where the own log is audited; where nothing keeps how far it is, a folder does for this run."""
     if settings.log_audit_state:
-        yield settings.log_audit_state
-    elif settings.store.path:
-        yield settings.store.path.with_name(settings.store.path.name + ".audit")
-    else:
-        with tempfile.TemporaryDirectory(prefix="rngsvc-audit-", ignore_cleanup_errors=True) as folder:
-            yield Path(folder, "state")
+        return Place(url, log_key, settings.log_audit_state)
+    if settings.store.path:
+        return Place(url, log_key, settings.store.path.with_name(settings.store.path.name + ".audit"))
+    # The scheduler removes it: it outlives a service that is killed.
+    scratch = Path(tempfile.mkdtemp(prefix="rngsvc-audit-"))
+    return Place(url, log_key, scratch / "state", scratch)
 
 
 def _reached_from_here(address: Address) -> Address:

@@ -147,9 +147,11 @@ class Child:
         command = [sys.executable, "-m", "rngsvc.scheduler"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def plan(self, *argv: str, limit_s: float = 60, environment: dict[str, str] | None = None) -> None:
+    def plan(
+        self, *argv: str, limit_s: float = 60, environment: dict[str, str] | None = None, scratch: str = ""
+    ) -> None:
         job = Job("battery", argv, None, limit_s)
-        plan = Plan(Daily(0, 0), 0, (job,), {"PATH": os.environ["PATH"], **(environment or {})})
+        plan = Plan(Daily(0, 0), 0, (job,), {"PATH": os.environ["PATH"], **(environment or {})}, scratch)
         assert Plan.decode(plan.encode()) == plan
         assert self.process.stdin
         self.process.stdin.write(plan.encode())
@@ -270,6 +272,18 @@ def test_what_runs_dies_when_the_scheduler_is_killed() -> None:
         pid = int(child.event()["text"])
         child.process.kill()
         assert until_gone(pid)
+
+
+def test_what_was_for_this_run_only_is_removed_when_the_service_is_gone(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    (scratch / "state").write_text("how far it is")
+    with Child() as child:
+        child.plan(*SLEEPER, scratch=str(scratch))
+        child.event()
+        assert scratch.exists()
+    assert not scratch.exists()
+    assert tmp_path.exists()
 
 
 def test_signals_to_the_whole_group_are_left_to_the_service() -> None:
