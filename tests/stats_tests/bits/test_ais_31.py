@@ -216,8 +216,8 @@ def test_p_values_of_fair_bits_are_uniform() -> None:
             assert result.p_value is not None
             found.setdefault(test, []).append(result.p_value)
     for test in ("t0-disjointness", "t4-long-run"):
-        # Next to nothing is expected and nothing was seen.
-        assert min(found.pop(test)) > 0.001
+        # Next to nothing is expected: 0.19 long runs of 34 bits in a thousand seeds.
+        assert sum(p < 1 for p in found.pop(test)) <= 3
     assert len(found) == len(IDS) - 2
     for test, values in found.items():
         assert uniformity(values) > 1e-5, test
