@@ -5,6 +5,7 @@ passed, 1 something else was seen than promised, 2 usage, 3 a drill cannot run o
 """
 
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from pathlib import Path
 import click
 
 from rngsvc.commands.exit_codes import ExitCode
-from tests.drills.account import Account, CannotRun, Failed
+from tests.drills.account import Account, CannotRun
 
 DRILLS = (
     "kill-9",
@@ -52,7 +53,7 @@ def rehearse(name: str) -> ExitCode:
         shutil.rmtree(folder, ignore_errors=True)
         click.echo(f"SKIP  {name}: {lacking}")
         return ExitCode.UNDECIDED
-    except (Failed, AssertionError) as failed:
+    except (AssertionError, subprocess.TimeoutExpired) as failed:
         click.echo(f"FAIL  {name}: {failed}\n      keys, store and log of the service are in {folder}")
         return ExitCode.CHECK_FAILED
     shutil.rmtree(folder, ignore_errors=True)
