@@ -17,6 +17,10 @@ def _ip(*arguments: str) -> None:
     subprocess.run(["ip", *arguments], check=True, capture_output=True, timeout=30)
 
 
+def _end_here(number: int) -> str:
+    return f"d{os.getpid()}n{number}"
+
+
 class Cable:
     """A machine's cable into the switch; ``here`` and ``there`` are the two ends' addresses."""
 
@@ -53,9 +57,12 @@ class Machine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name in (self._name, self._switch):
+        # The kernel takes a namespace apart when it likes; the ends on this machine are gone at once only by name.
+        doomed = [("link", "del", _end_here(number)) for number in range(self._networks)]
+        doomed += [("netns", "del", name) for name in (self._name, self._switch)]
+        for command in doomed:
             with suppress(subprocess.CalledProcessError):
-                _ip("netns", "del", name)
+                _ip(*command)
 
     def connect(self) -> Cable:
         """Lay one more network between here and there, both ends plugged into the switch."""
@@ -66,7 +73,7 @@ class Machine:
         bridge, ports = f"net{number}", (f"here{number}", f"there{number}")
         _ip("-n", self._switch, "link", "add", bridge, "type", "bridge")
         _ip("-n", self._switch, "link", "set", bridge, "up")
-        ends = (((), f"d{os.getpid()}n{number}", here), (("-n", self._name), f"eth{number}", there))
+        ends = (((), _end_here(number), here), (("-n", self._name), f"eth{number}", there))
         for port, (inside, device, address) in zip(ports, ends, strict=True):
             _ip(*inside, "link", "add", device, "type", "veth", "peer", "name", port, "netns", self._switch)
             _ip("-n", self._switch, "link", "set", port, "master", bridge, "up")
