@@ -39,7 +39,9 @@ async def listening(address: str, pages: Starlette) -> AsyncIterator[str]:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     with socket.create_server((host, int(port)), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as found:
-        server = uvicorn.Server(uvicorn.Config(pages, log_config=None, access_log=False, lifespan="off"))
+        server = uvicorn.Server(
+            uvicorn.Config(pages, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2)
+        )
         # It is not uvicorn that decides when this process ends.
         server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
         serving = asyncio.create_task(server.serve([found]))
