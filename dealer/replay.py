@@ -184,24 +184,42 @@ class _Record:
 
     def _posts(self, button: int) -> list[Posting]:
         """Return the forced money as the rules name it: one big blind, other posts of its size, dead money."""
-        forced = self.case["forced"]
-        antes = sum(1 for post in forced if post["kind"] == "ante")
-        behind = [self.seat_of[post["player"]] for post in forced if post["kind"] == "small-blind"] or [button]
-        big_blinds = [
-            self.seat_of[post["player"]] for post in forced if post["kind"] == "big-blind" and post.get("live", True)
-        ]
-        true_big_blind = min(big_blinds, key=lambda seat: (seat <= behind[0], seat), default=0)
+        forced = [(self.seat_of[post["player"]], post) for post in self.case["forced"]]
+        antes = sum(1 for _, post in forced if post["kind"] == "ante")
+        big_blind = self._big_blind(button)
         posts = []
-        for post in forced:
-            seat, kind = self.seat_of[post["player"]], _POSTS[post["kind"]]
+        for seat, post in forced:
+            kind = _POSTS[post["kind"]]
             if kind is Post.ANTE:
                 kind = Post.DEAD if antes == 1 else kind  # one ante for the whole table
-            elif not post.get("live", kind is not Post.DEAD):
+            elif not _is_live(post):
                 kind = Post.DEAD
-            elif kind is not Post.SMALL_BLIND and seat != true_big_blind:
+            elif kind is not Post.SMALL_BLIND and seat != big_blind:
                 kind = Post.LIVE_POST
             posts.append(Posting(seat, kind, post["amount"]))
+        if big_blind and Post.BIG_BLIND not in [posting.post for posting in posts]:
+            # His ante has taken the big blind's last chip. He posts nothing, but who acts first goes by his seat.
+            posts.append(Posting(big_blind, Post.BIG_BLIND, 0))
         return posts
+
+    def _big_blind(self, button: int) -> int:
+        """Return the true big blind's seat, 0 if there are no blinds: others may have posted as much to come in."""
+        forced = [(self.seat_of[post["player"]], post) for post in self.case["forced"] if _is_live(post)]
+        smalls = [seat for seat, post in forced if post["kind"] == "small-blind"]
+        bigs = [seat for seat, post in forced if post["kind"] != "small-blind"]
+        if not smalls and not bigs:
+            return 0
+        silent = {
+            self.seat_of[post["player"]] for post in self.case["forced"] if post.get("all_in") and not _is_live(post)
+        }
+        left = self._left_of(button)
+        small = smalls[0] if smalls else left if left in silent and len(self.seat_of) > 2 else button
+        due = self._left_of(small)
+        return due if due in silent else min(bigs, key=lambda seat: (seat <= small, seat), default=0)
+
+    def _left_of(self, seat: int) -> int:
+        """Return the next seat clockwise that was dealt in."""
+        return min(self.player_at, key=lambda other: (other <= seat, other))
 
     # --- playing
 
@@ -424,6 +442,11 @@ class _Record:
         else:
             for _ in range(_WAYS_TO_TRY):
                 yield self.rng.sample(pool, wanted)
+
+
+def _is_live(post: Mapping[str, Any]) -> bool:
+    """Say whether forced money is its player's bet: a blind is, if the record does not say otherwise."""
+    return bool(post.get("live", post["kind"] in ("small-blind", "big-blind")))
 
 
 def _fitting(case: Mapping[str, Any]) -> tuple[_Record, _Run]:

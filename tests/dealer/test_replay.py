@@ -188,7 +188,9 @@ def random_case(game: str, rng: random.Random, rules: HouseRules | None = None) 
         seats = sorted(rng.sample(range(1, 10), rng.randint(2, 7)))
         button = rng.randint(1, 9)  # an empty seat may have it
         posts = random_posts(rules, stakes, seats, button, rng)
-    stacks = [(seat, rng.choice([rng.randint(2, 30), 500])) for seat in seats]
+    # Where nobody posts the small blind, a big blind who is all-in for his ante leaves no trace of his place.
+    traced = posts is None or any(posting.post is Post.SMALL_BLIND for posting in posts)
+    stacks = [(seat, rng.choice([rng.randint(1 if traced else 2, 30), 2 - traced, 500])) for seat in seats]
     choose = rng.choice([call_down, at_random(rng)])
     return case_of(play(start(rules, stakes, stacks, button=button, posts=posts), Shoe(rng), choose), game)
 
