@@ -54,7 +54,10 @@ class HandSecrets:
         def fits(promised: tuple[bytes, ...], seed: bytes) -> bool:
             return promise(self.origin, table, hand.seq, promised[0], seed) == promised[1]
 
-        seeds = _matched(hand, contributions, fits, Reason.SEED_MISMATCH, ("contributions", "seed"))
+        try:
+            seeds = _matched(hand, contributions, fits, "seed")
+        except ValueError as wrong:
+            raise Refused(Reason.SEED_MISMATCH, f"contributions: {wrong}") from None
         leaves = tuple(contribution_leaf(i, hand.promises[i][0], seed) for i, seed in enumerate(seeds))
         absent = tuple(i for i, seed in enumerate(seeds) if seed is None)
         return Given(tuple(seed or b"" for seed in seeds), leaves, root_of(leaves), absent)
@@ -65,7 +68,10 @@ class HandSecrets:
         def fits(promised: tuple[bytes, ...], choice: bytes) -> bool:
             return promise_choice(self.origin, table, hand.seq, promised[0], choice) == promised[2]
 
-        return tuple(_matched(hand, choices, fits, Reason.CHOICE_MISMATCH, ("choices", "choice")))
+        try:
+            return tuple(_matched(hand, choices, fits, "choice"))
+        except ValueError as wrong:
+            raise Refused(Reason.CHOICE_MISMATCH, f"choices: {wrong}") from None
 
     def seal_new(self, table: bytes, seq: int, day: int, *seeds: bytes) -> tuple[tuple[bytes, ...], bytes]:
         """Return the commitment to each new seed of hand ``seq`` (a twin table's has two), and how they are stored."""
@@ -167,24 +173,16 @@ class HandSecrets:
 
 
 def _matched(
-    hand: Hand,
-    given: Contributions,
-    fits: Callable[[tuple[bytes, ...], bytes], bool],
-    reason: Reason,
-    words: tuple[str, str],
+    hand: Hand, given: Contributions, fits: Callable[[tuple[bytes, ...], bytes], bool], thing: str
 ) -> list[bytes | None]:
-    """Return what each contributor of ``hand`` gave, None if nothing; what was not promised is Refused for ``reason``.
-
-    ``words`` name the request's field and one thing in it.
-    """
-    field, thing = words
+    """Return what each contributor of ``hand`` gave, None if nothing; ValueError if something was not promised."""
     rest = dict(given)
     matched = []
     for promised in hand.promises:
         value = rest.pop(promised[0], None)
         if value is not None and not fits(promised, value):
-            raise Refused(reason, f"{field}: the {thing} of {promised[0].hex()} is not the promised one")
+            raise ValueError(f"the {thing} of {promised[0].hex()} is not the promised one")
         matched.append(value)
     if rest:
-        raise Refused(reason, f"{field}: {min(rest).hex()} has promised nothing for this hand")
+        raise ValueError(f"{min(rest).hex()} has promised nothing for this hand")
     return matched
