@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import json
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -22,7 +23,7 @@ import pytest
 
 from dealer.card_room import CardRoom
 from dealer.store.location import Location, open_store
-from dealer.v1 import table_pb2
+from dealer.v1 import table_pb2, table_pb2_grpc
 from tests.dealer.server import world
 from tests.dealer.server.test_play import check_histories, settled
 from tests.postgres import Postgres, postgres
@@ -312,3 +313,27 @@ def test_a_backup_taken_while_hands_are_played_goes_on_and_deals_no_card_twice(
         code, logged = both.nodes[-1].end(signal.SIGTERM)
         assert code == 0, logged
         money_is_all_there(backup)
+
+
+def test_the_pages_service_configuration_repeats_a_call_until_a_dealer_answers(
+    tmp_path: Path, service: dict[str, Any]
+) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "card-room.md").read_text()
+    (written,) = re.findall(r"^```json\n(\{\"methodConfig.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    configuration = json.loads(written)
+    assert configuration["methodConfig"][0]["name"] == [{"service": "dealer.v1.TableService"}]
+
+    async def refused(both: Pair, options: list[tuple[str, str]]) -> float:
+        """Return how long a call to nobody goes on."""
+        began = time.monotonic()
+        async with grpc.aio.insecure_channel(both.address, options=options) as channel:
+            room: Any = table_pb2_grpc.TableServiceStub(channel)
+            with pytest.raises(grpc.aio.AioRpcError) as error:
+                await room.ListTables(table_pb2.ListTablesRequest(), timeout=30)
+        assert error.value.code() is grpc.StatusCode.UNAVAILABLE
+        return time.monotonic() - began
+
+    with pair(tmp_path, service) as both:
+        once = asyncio.run(refused(both, []))
+        again = asyncio.run(refused(both, [("grpc.service_config", json.dumps(configuration))]))
+    assert again > once, "it was tried again"
