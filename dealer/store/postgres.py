@@ -27,13 +27,15 @@ COMMAND_S: Final = 10.0
 HEARTBEAT_S: Final = 1.0
 UNANSWERED_S: Final = 5.0
 _GOODBYE_S: Final = 5.0
-# The server notices within about eleven seconds that our machine vanished, and the lock is free.
+# The server notices within seven seconds that our machine vanished, and the lock is free: by keepalives if it was
+# waiting for us, by the user timeout if an answer was on its way.
 SESSION: Final = {
     "application_name": "dealer",
     "synchronous_commit": "on",
-    "tcp_keepalives_idle": "5",
-    "tcp_keepalives_interval": "2",
-    "tcp_keepalives_count": "3",
+    "tcp_keepalives_idle": "3",
+    "tcp_keepalives_interval": "1",
+    "tcp_keepalives_count": "4",
+    "tcp_user_timeout": "7000",
 }
 # What a server says that starts, stops or is full.
 _NOT_NOW: Final = (
