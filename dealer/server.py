@@ -276,7 +276,7 @@ class TableServicer(table_pb2_grpc.TableServiceServicer):
         except Exception as error:  # noqa: BLE001  (as in `_answers`)
             await _abort(context, error, "Watch")
         finally:
-            self._streams[player] -= 1
+            self._streams -= Counter([player])  # drops a player who has none left
             with contextlib.suppress(StoreFailed):
                 live.watches_no_more(player)
 
