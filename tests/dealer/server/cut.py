@@ -53,12 +53,13 @@ class Wire:
                 if to_server and self._cut_at and COMMIT in chunk:
                     self._is_commit_seen = True
                     if self._cut_at == "before":
+                        self._cut_at, self._is_commit_seen = "", False
                         break
                 elif self._is_commit_seen and self._cut_at == "after":
+                    self._cut_at, self._is_commit_seen = "", False
                     break  # the server has said that it is done
                 if self._cut_at != "silently":
                     sink.sendall(chunk)
-        self._cut_at, self._is_commit_seen = "", False
         for end in (source, sink):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
