@@ -8,6 +8,11 @@ case "${1:-}" in
     *) echo "usage: setup.sh run|dev" >&2; exit 2 ;;
 esac
 
+if [ -L .venv ]; then
+    echo ".venv is a link: an environment belongs to one checkout, and this would turn the other one's over to us" >&2
+    exit 78
+fi
+
 # What the tests start for real beside Python packages; asked for only where this user may install it.
 debian="chromium iproute2 prometheus softhsm2 golang-go golang-golang-x-mod-dev"
 if [ "$1" = dev ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
