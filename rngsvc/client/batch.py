@@ -10,7 +10,8 @@ from typing import TypeVar
 from rngsvc.client.calls import failure_in_batch
 from rngsvc.client.connection import Connection
 from rngsvc.client.errors import AnswerMalformed, CallFailed
-from rngsvc.client.table import OUTCOMES, Hand, Table, choice_messages, contribution_messages
+from rngsvc.client.log_view import Logged
+from rngsvc.client.table import OUTCOMES, Hand, Table, choice_messages, contribution_messages, number_of
 from rngsvc.protocol.card_seal import SALT_BYTES
 from rngsvc.protocol.commitment import HASH_BYTES
 from rngsvc.proven_hand import Close, Contributions, Opening, Shuffle
@@ -39,25 +40,16 @@ async def seal_all(
     connection: Connection, hands: Sequence[Hand], n: int, contributions: Sequence[Contributions] | None = None
 ) -> list[Shuffle | CallFailed]:
     """Seal a shuffle of items 0..n-1 for one hand at each of 1..256 tables; ``contributions`` in the order of hands."""
-    given = contributions if contributions is not None else [{}] * len(hands)
-    request = _seal_request(hands, n, contributions)
-    answer = await connection.caller.repeatable(connection.shuffle_service.BatchSealShuffle, request)
-    results, kept = _with_failures(answer.failures, len(hands), Shuffle)
+    answer, results, rows = await _seal(connection, hands, n, contributions, Shuffle, twin=False)
     width = HASH_BYTES * n
-    if len(answer.leaves) != width * len(kept) or len(answer.contribution_leaves) != len(kept):
-        raise AnswerMalformed(f"leaves: must be those of {len(kept)} hands")
+    if len(answer.leaves) != width * len(rows):
+        raise AnswerMalformed(f"leaves: must be those of {len(rows)} hands")
     openings = iter(answer.openings)
-    logged = await connection.logged_batch(answer.logged, len(kept))
-    for row, (position, each) in enumerate(zip(kept, logged, strict=True)):
+    for row, (position, logged, given, contribution_leaves) in enumerate(rows):
         hand = hands[position]
-        results[position] = hand.sealed(
-            each,
-            n,
-            given[position],
-            answer.leaves[width * row : width * (row + 1)],
-            answer.contribution_leaves[row],
-            next(openings, None) if hand.table.terms.mode == "full" else None,
-        )
+        leaves = answer.leaves[width * row : width * (row + 1)]
+        opened = next(openings, None) if hand.table.terms.mode == "full" else None
+        results[position] = hand.sealed(logged, n, given, leaves, contribution_leaves, opened)
     return _whole(results)
 
 
@@ -65,16 +57,10 @@ async def seal_twin_all(
     connection: Connection, hands: Sequence[Hand], n: int, contributions: Sequence[Contributions] | None = None
 ) -> list[CallFailed | None]:
     """Seal two decks of items 0..n-1 for one hand at each of 1..256 twin tables; None stands for a success."""
-    given = contributions if contributions is not None else [{}] * len(hands)
-    request = _seal_request(hands, n, contributions)
-    answer = await connection.caller.repeatable(connection.shuffle_service.BatchSealShuffle, request)
-    results, kept = _with_failures(answer.failures, len(hands), type(None))
-    if len(answer.contribution_leaves) != len(kept):
-        raise AnswerMalformed(f"contribution_leaves: must be those of {len(kept)} hands")
+    answer, results, rows = await _seal(connection, hands, n, contributions, type(None), twin=True)
     early = bool(answer.openings)
-    logged = await connection.logged_batch(answer.logged, len(kept))
-    for position, each, leaves in zip(kept, logged, answer.contribution_leaves, strict=True):
-        hands[position].sealed_twin(each, n, given[position], answer.leaves, leaves, early=early)
+    for position, logged, given, contribution_leaves in rows:
+        hands[position].sealed_twin(logged, n, given, answer.leaves, contribution_leaves, early=early)
         results[position] = None
     return _whole(results)
 
@@ -83,7 +69,7 @@ async def choose_all(
     connection: Connection, hands: Sequence[Hand], choices: Sequence[Contributions] | None = None
 ) -> list[Shuffle | CallFailed]:
     """Decide which deck is played in one hand at each of 1..256 twin tables; ``choices`` in the order of hands."""
-    given = choices if choices is not None else [{}] * len(hands)
+    given = _for_each(hands, "choices", choices, twin=True)
     request = shuffle_pb2.BatchChooseTwinRequest(
         tables=_tables_of(hands),
         seqs=[hand.seq for hand in hands],
@@ -136,7 +122,10 @@ async def close_all(
 ) -> list[Close | CallFailed]:
     """Close one hand at each of 1..256 tables, all with the same outcome."""
     request = shuffle_pb2.BatchCloseHandRequest(
-        tables=_tables_of(hands), seqs=[hand.seq for hand in hands], outcome=OUTCOMES[outcome], reason=reason
+        tables=_tables_of(hands),
+        seqs=[hand.seq for hand in hands],
+        outcome=number_of("outcome", outcome, OUTCOMES),
+        reason=reason,
     )
     answer = await connection.caller.repeatable(connection.shuffle_service.BatchCloseHand, request)
     results, kept = _with_failures(answer.failures, len(hands), Close)
@@ -145,10 +134,20 @@ async def close_all(
     return _whole(results)
 
 
-def _seal_request(
-    hands: Sequence[Hand], n: int, contributions: Sequence[Contributions] | None
-) -> shuffle_pb2.BatchSealShuffleRequest:
-    return shuffle_pb2.BatchSealShuffleRequest(
+async def _seal(
+    connection: Connection,
+    hands: Sequence[Hand],
+    n: int,
+    contributions: Sequence[Contributions] | None,
+    kind: type[T],
+    *,
+    twin: bool,
+) -> tuple[
+    shuffle_pb2.BatchSealShuffleResponse, dict[int, T | CallFailed], list[tuple[int, Logged, Contributions, bytes]]
+]:
+    """Return the answer, the failures by position, and (position, entry, contributions, their leaves) of the others."""
+    given = _for_each(hands, "contributions", contributions, twin=twin)
+    request = shuffle_pb2.BatchSealShuffleRequest(
         tables=_tables_of(hands),
         seqs=[hand.seq for hand in hands],
         item_count=n,
@@ -156,6 +155,27 @@ def _seal_request(
             shuffle_pb2.HandContributions(contributions=contribution_messages(each)) for each in contributions or ()
         ],
     )
+    answer = await connection.caller.repeatable(connection.shuffle_service.BatchSealShuffle, request)
+    results, kept = _with_failures(answer.failures, len(hands), kind)
+    if len(answer.contribution_leaves) != len(kept):
+        raise AnswerMalformed(f"contribution_leaves: must be those of {len(kept)} hands")
+    logged = await connection.logged_batch(answer.logged, len(kept))
+    rows = zip(kept, logged, [given[position] for position in kept], answer.contribution_leaves, strict=True)
+    return answer, results, list(rows)
+
+
+def _for_each(
+    hands: Sequence[Hand], name: str, given: Sequence[Contributions] | None, *, twin: bool
+) -> Sequence[Contributions]:
+    """Return what is ``given`` for each hand; raise ValueError if it is not for each, or a table is of the other kind.
+
+    Nothing is sent then: one table of the wrong kind would cost all the others their results.
+    """
+    for hand in hands:
+        hand.table.require(twin=twin)
+    if given is not None and len(given) != len(hands):
+        raise ValueError(f"{name}: must be {len(hands)} of them, one for each hand, not {len(given)}")
+    return [{}] * len(hands) if given is None else given
 
 
 def _tables_of(hands: Iterable[Hand]) -> bytes:

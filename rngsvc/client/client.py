@@ -10,7 +10,7 @@ from rngsvc.client.connection import Connection, Consistency
 from rngsvc.client.errors import CallFailed
 from rngsvc.client.log_reader import LogReader
 from rngsvc.client.log_view import SignedCheckpoint, TrustedLog
-from rngsvc.client.table import Hand, Table, fetch_hand
+from rngsvc.client.table import Hand, Table, fetch_hand, number_of
 from rngsvc.protocol.entries import TableEntry
 from rngsvc.protocol.signed_note import NoteKey
 from rngsvc.proven_hand import Close, Contributions, Opening, Shuffle, entry_of
@@ -129,8 +129,8 @@ class Client:
         x25519, ed25519 = auditor or (b"", b"")
         request = shuffle_pb2.RegisterTableRequest(
             table=table,
-            mode=MODES[mode],
-            reveal=REVEALS[reveal],
+            mode=number_of("mode", mode, MODES),
+            reveal=number_of("reveal", reveal, REVEALS),
             ttl_s=ttl_s,
             auditor_x25519=x25519,
             auditor_ed25519=ed25519,

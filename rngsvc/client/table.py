@@ -7,6 +7,7 @@ after the other; different tables may be called at once.
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar
 
 from rngsvc.client.connection import Connection, chain_in
 from rngsvc.client.errors import AnswerMalformed, EntryMismatch, OpeningMismatch, Refused
@@ -15,6 +16,8 @@ from rngsvc.client.receipts import receipt_of, restore_from
 from rngsvc.protocol.entries import Location, ReserveEntry, TableEntry
 from rngsvc.proven_hand import Choice, Close, Contributions, Opening, ProvenHand, Shuffle, entry_of
 from rngsvc.v1 import log_pb2, shuffle_pb2
+
+T = TypeVar("T")
 
 OUTCOMES = {
     "complete": shuffle_pb2.OUTCOME_COMPLETE,
@@ -30,6 +33,13 @@ STATES = {
     "closed": shuffle_pb2.HAND_STATE_CLOSED,
 }
 _STATE_WORDS = {number: word for word, number in STATES.items()}
+
+
+def number_of(field: str, word: str, words: Mapping[str, T]) -> T:
+    """Return what the protocol writes for ``word``. Raises ValueError, naming the words that ``field`` may be."""
+    if word not in words:
+        raise ValueError(f"{field}: must be {' or '.join(words)}, not {word!r}")
+    return words[word]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,16 @@ class Table:
         self.chain = TableChain()
         chain_in(self.chain, [logged])
         self._next_seq: int | None = None
+
+    def require(self, *, twin: bool) -> None:
+        """Raise ValueError, before anything is sent, if the call is for the other kind of table.
+
+        The service takes the same request for both and seals one deck or two, for good, by the table's terms.
+        """
+        if self.terms.twin and not twin:
+            raise ValueError(f"table {self.id.hex()}: is a twin table, whose hands take seal_twin and choose, not seal")
+        if twin and not self.terms.twin:
+            raise ValueError(f"table {self.id.hex()}: is no twin table; its hands take seal, not seal_twin and choose")
 
     async def next_seq(self) -> int:
         """Return the sequence number of the next hand to reserve; asks the service the first time."""
@@ -135,7 +155,7 @@ class Table:
         while True:
             request = shuffle_pb2.ListHandsRequest(table=self.id, after_seq=after_seq)
             if state:
-                request.state = STATES[state]
+                request.state = number_of("state", state, STATES)
             answer = await self.connection.caller.repeatable(self.connection.shuffle_service.ListHands, request)
             for each in answer.hands:
                 yield HandSummary(each.seq, _STATE_WORDS.get(each.state, ""), each.last_index)
@@ -212,13 +232,11 @@ class Hand:
         """Shuffle items 0..n-1 with the contributors' seeds (id -> seed) and seal every place.
 
         Who has promised and is not among ``contributions`` is listed as absent. In mode `full` all openings come too.
+        Raises ValueError at a twin table, where nothing is sent.
         """
+        self.table.require(twin=False)
         given = dict(contributions or {})
-        request = shuffle_pb2.SealShuffleRequest(
-            table=self.table.id, seq=self.seq, item_count=n, contributions=contribution_messages(given)
-        )
-        answer = await self._connection.caller.repeatable(self._connection.shuffle_service.SealShuffle, request)
-        logged = await self._connection.logged(answer.logged)
+        answer, logged = await self._seal(n, given)
         openings = answer.openings if answer.HasField("openings") else None
         return self.sealed(logged, n, given, answer.leaves, answer.contribution_leaves, openings)
 
@@ -244,14 +262,21 @@ class Hand:
         return shuffle
 
     async def seal_twin(self, n: int, contributions: Contributions | None = None) -> None:
-        """At a twin table: seal two decks of items 0..n-1. Then contributors may give their choices (`choose`)."""
+        """At a twin table: seal two decks of items 0..n-1. Then contributors may give their choices (`choose`).
+
+        Raises ValueError at any other table, where nothing is sent.
+        """
+        self.table.require(twin=True)
         given = dict(contributions or {})
+        answer, logged = await self._seal(n, given)
+        self.sealed_twin(logged, n, given, answer.leaves, answer.contribution_leaves, early=answer.HasField("openings"))
+
+    async def _seal(self, n: int, given: Contributions) -> tuple[shuffle_pb2.SealShuffleResponse, Logged]:
         request = shuffle_pb2.SealShuffleRequest(
             table=self.table.id, seq=self.seq, item_count=n, contributions=contribution_messages(given)
         )
         answer = await self._connection.caller.repeatable(self._connection.shuffle_service.SealShuffle, request)
-        logged = await self._connection.logged(answer.logged)
-        self.sealed_twin(logged, n, given, answer.leaves, answer.contribution_leaves, early=answer.HasField("openings"))
+        return answer, await self._connection.logged(answer.logged)
 
     def sealed_twin(
         self, logged: Logged, n: int, given: Contributions, leaves: bytes, contribution_leaves: bytes, *, early: bool
@@ -269,6 +294,7 @@ class Hand:
         held is in `choice`. In mode `full` all openings of the played one come too. If nobody chose, the hand proves
         nothing to the public.
         """
+        self.table.require(twin=True)
         given = dict(choices or {})
         request = shuffle_pb2.ChooseTwinRequest(table=self.table.id, seq=self.seq, choices=choice_messages(given))
         answer = await self._connection.caller.repeatable(self._connection.shuffle_service.ChooseTwin, request)
@@ -326,6 +352,10 @@ class Hand:
 
     async def learn_leaves(self, k: int) -> None:
         """After a restart: have the service repeat a shuffle, whose leaves are not in the log."""
+        if self.state == "unchosen":
+            raise ValueError(
+                f"k: shuffle {k} is not there before it is chosen which of the two decks is played (choose)"
+            )
         if not 0 <= k < len(self.proven.shuffles):
             raise ValueError(f"k: shuffle {k} is not sealed; there are {len(self.proven.shuffles)}")
         shuffle = self.proven.shuffles[k]
@@ -385,7 +415,7 @@ class Hand:
         Before it returns, everything seen of the hand is shown to be in one append-only log.
         """
         request = shuffle_pb2.CloseHandRequest(
-            table=self.table.id, seq=self.seq, outcome=OUTCOMES[outcome], reason=reason
+            table=self.table.id, seq=self.seq, outcome=number_of("outcome", outcome, OUTCOMES), reason=reason
         )
         answer = await self._connection.caller.repeatable(self._connection.shuffle_service.CloseHand, request)
         return await self.closed(await self._connection.logged(answer.logged), outcome, reason)

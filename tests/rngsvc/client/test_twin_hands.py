@@ -155,14 +155,47 @@ async def test_a_choice_that_was_not_promised_is_refused(client: Client) -> None
     with pytest.raises(errors.Refused) as refused:
         await hand.choose({b"seat-1": CHOICES[b"seat-2"]})
     assert refused.value.reason == "CHOICE_MISMATCH"
-    table = await client.register_table(os.urandom(16))
-    ordinary = await table.reserve()
-    await ordinary.seal(52)
-    with pytest.raises(errors.Refused) as refused:
-        await ordinary.choose()
-    assert refused.value.reason == "TWIN_MODE"
     with pytest.raises(ValueError, match="choice_promises"):
-        await (await table.reserve()).promise({b"a": bytes(32)}, {b"b": bytes(32)})
+        await hand.promise({b"a": bytes(32)}, {b"b": bytes(32)})
+
+
+@pytest.mark.asyncio
+async def test_a_call_for_the_other_kind_of_table_is_a_usage_error_and_nothing_is_sent(client: Client) -> None:
+    ordinary = await (await client.register_table(os.urandom(16))).reserve()
+    twin = await (await client.register_table(os.urandom(16), twin=True)).reserve()
+    size = (await client.log.checkpoint()).size
+    for wrong, table in (
+        (lambda: twin.seal(52), twin),
+        (lambda: ordinary.seal_twin(52), ordinary),
+        (ordinary.choose, ordinary),
+        (lambda: client.seal_all([ordinary, twin], 52), twin),
+        (lambda: client.seal_twin_all([twin, ordinary], 52), ordinary),
+        (lambda: client.choose_all([twin, ordinary]), ordinary),
+    ):
+        with pytest.raises(ValueError, match=table.table.id.hex()):
+            await wrong()  # type: ignore[operator]
+    with pytest.raises(ValueError, match="one for each hand"):
+        await client.seal_all([ordinary], 52, [{}, {}])
+    assert (await client.log.checkpoint()).size == size
+    # So each can go on as it should have begun.
+    await ordinary.seal(52)
+    await twin.seal_twin(52)
+    with pytest.raises(ValueError, match="before it is chosen"):
+        await twin.open(0, [0])
+
+
+@pytest.mark.asyncio
+async def test_a_word_that_is_none_of_those_allowed_is_a_usage_error_that_names_them(client: Client) -> None:
+    with pytest.raises(ValueError, match="reveal: must be public or escrow, not 'secret'"):
+        await client.register_table(os.urandom(16), reveal="secret")
+    with pytest.raises(ValueError, match="mode: must be shoe or full"):
+        await client.register_table(os.urandom(16), mode="shoes")
+    table = await client.register_table(os.urandom(16))
+    hand = await table.reserve()
+    with pytest.raises(ValueError, match="outcome: must be complete or aborted or lost"):
+        await hand.close("done")
+    with pytest.raises(ValueError, match="state: must be"):
+        _ = [each async for each in table.hands(state="done")]
 
 
 @pytest.mark.asyncio
