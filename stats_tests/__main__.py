@@ -4,8 +4,10 @@ Each command lives in the module of its name in `stats_tests.commands`, as `comm
 called: `--help` and completion stay fast.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -27,9 +29,19 @@ COMMANDS: Final = {
 MODULES: Final = {"list": "catalogue"}
 """Modules that are not called as their command, because a name of Python's own would be shadowed."""
 
+EXTRA: Final = ("jinja2", "matplotlib", "numpy", "rfc8785", "scipy", "typst")
+"""The modules that the extra `stats` brings."""
 
-EXTRA: Final = ("numpy", "scipy")
-"""What the extra `stats` brings and every command needs."""
+
+@contextmanager
+def missing_extra_as_usage() -> Iterator[None]:
+    """Turn the lack of a module of the extra into a usage error that says what to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in EXTRA:
+            raise
+        raise click.UsageError(f"{error.name} is not installed: pip install 'sealed-shoe[stats]'") from error
 
 
 class Commands(click.Group):
@@ -43,14 +55,15 @@ class Commands(click.Group):
         """Import one."""
         if cmd_name not in COMMANDS:
             return None
-        try:
+        with missing_extra_as_usage():
             module = import_module(f"stats_tests.commands.{MODULES.get(cmd_name, cmd_name)}")
-        except ModuleNotFoundError as error:
-            if error.name not in EXTRA:
-                raise
-            raise click.UsageError(f"{error.name} is not installed: pip install 'sealed-shoe[stats]'") from error
         command: click.Command = module.command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; some import what is slow to load only then."""
+        with missing_extra_as_usage():
+            return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  (click's signature)
         """Write the list for `--help` without importing them."""

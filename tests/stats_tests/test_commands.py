@@ -1,8 +1,12 @@
 """The command line: what it prints, what it writes, what it exits with."""
 
+import ast
 import json
+import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -12,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from rngsvc.protocol.signed_note import NoteKey
 from stats_tests import evidence
-from stats_tests.__main__ import COMMANDS, cli
+from stats_tests.__main__ import COMMANDS, EXTRA, cli
 from stats_tests.battery import CATALOGUE
 from stats_tests.bits.known_answers import expansion, vectors
 from stats_tests.catalogue import Mode
@@ -360,8 +364,50 @@ def test_the_module_runs_as_a_program() -> None:
     assert len(json.loads(done.stdout)) == len(CATALOGUE)
 
 
-def test_without_the_extra_it_says_what_to_install() -> None:
-    program = "import sys; sys.modules['numpy'] = None; from stats_tests.__main__ import main; main()"
-    done = subprocess.run([sys.executable, "-c", program, "list"], capture_output=True, check=False, text=True)
-    assert done.returncode == 2
+WITHOUT = [
+    # what is not installed, the command
+    (EXTRA, ("list",)),
+    (EXTRA, ("vkey", "--help")),
+    (EXTRA, ("report", "--help")),
+    (("rfc8785",), ("run", "--source", "generator:good")),
+    (("matplotlib",), ("report", "REPORT", "--html", "page.html")),
+]
+
+
+@pytest.mark.parametrize(("modules", "arguments"), WITHOUT)
+def test_without_the_extra_it_says_what_to_install(
+    report: Path, tmp_path: Path, modules: tuple[str, ...], arguments: tuple[str, ...]
+) -> None:
+    gone = f"import sys; sys.path.insert(0, {str(Path.cwd())!r}); sys.modules.update(dict.fromkeys({modules!r}))"
+    program = f"{gone}; from stats_tests.__main__ import main; main()"
+    given = [str(report) if argument == "REPORT" else argument for argument in arguments]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *given], capture_output=True, check=False, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 2, done.stderr
     assert "pip install 'sealed-shoe[stats]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_every_module_of_the_extra_is_known_as_such() -> None:
+    """Whatever the package imports comes with the base or `cluster`, or is in the extra `stats` and in EXTRA."""
+    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+    def names(requirements: list[str]) -> set[str]:
+        return {re.split(r"[^A-Za-z0-9.-]", requirement, maxsplit=1)[0].lower() for requirement in requirements}
+
+    imported = set()
+    for path in Path("stats_tests").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add((node.module or "").partition(".")[0])
+    distributions = packages_distributions()
+    others = imported - sys.stdlib_module_names - {"stats_tests", "rngsvc"}
+    provided = {module: {name.lower() for name in distributions[module]} for module in others}
+    extras = project["optional-dependencies"]
+    elsewhere = names(project["dependencies"]) | names(extras["cluster"]) | {"dask"}
+    of_the_extra = {module for module, by in provided.items() if not by & elsewhere}
+    assert all(provided[module] & names(extras["stats"]) for module in of_the_extra)
+    assert of_the_extra == set(EXTRA)
