@@ -119,7 +119,7 @@ def command(
     if as_json:
         print_json(facts)
     else:
-        _show(audited, facts, examined=opens)
+        _show(audited, facts, _not_checked(audited, histories))
     if facts["verdict"] == "undecided":
         raise Ended(ExitCode.UNDECIDED, "there was no hand that the auditor's key opens")
     if not audited.passed:
@@ -250,11 +250,22 @@ def _facts(audited: Audited, *, examined: bool) -> dict[str, object]:
 
 
 def _verdict(audited: Audited, *, examined: bool) -> str:
-    """Return the verdict; an auditor who could look into no hand at all has nothing to judge by."""
+    """Return the verdict; an auditor whose key opens none of the hands that are closed to others judges nothing."""
     if not audited.passed:
         return "fail"
-    seen = audited.outcomes.get("hand opened", 0) + audited.outcomes.get("hand revealed to all", 0)
-    return "undecided" if examined and not seen else "pass"
+    if not examined or _opened(audited):
+        return "pass"
+    public = audited.outcomes.get("hand revealed to all", 0)
+    return "pass" if public and not audited.outcomes.get("hand escrowed to another auditor", 0) else "undecided"
+
+
+def _opened(audited: Audited) -> int:
+    return audited.outcomes.get("hand opened", 0)
+
+
+def _not_checked(audited: Audited, histories: tuple[Path, ...]) -> set[Check]:
+    """Return what there was nothing to check by: no hand that the auditor's key opens, no histories."""
+    return {each for each in BY_AUDITOR if not (histories if each is Check.HISTORY else _opened(audited))}
 
 
 def _finding(finding: Finding) -> dict[str, object]:
@@ -280,7 +291,7 @@ def _given_up(row: GivenUp) -> dict[str, object]:
     return {"table": row.table.hex(), "closed": row.closed, "given_up": row.given_up, "p_value": row.p_value}
 
 
-def _show(audited: Audited, facts: dict[str, object], *, examined: bool) -> None:
+def _show(audited: Audited, facts: dict[str, object], not_checked: set[Check]) -> None:
     checkpoint = audited.checkpoint
     _line("log", f"{checkpoint.origin}, {checkpoint.size} entries, {audited.tables} tables", "bold")
     _line("last", _time(audited.last_time))
@@ -303,7 +314,7 @@ def _show(audited: Audited, facts: dict[str, object], *, examined: bool) -> None
     if "recorded" in facts:
         _line("recorded", f"the verdict {facts['verdict']} is entry {facts['recorded']} of the log")
     if facts["verdict"] == "pass":
-        checked = [each for each in Check if examined or each not in BY_AUDITOR]
+        checked = [each for each in Check if each not in not_checked]
         _line("pass", f"{', '.join(checked)}, tiles, root and signature are in order", "green")
 
 

@@ -178,6 +178,38 @@ def test_another_auditor_can_judge_nothing(night: Night, tmp_path: Path) -> None
     assert ran.json["outcomes"]["hand escrowed to another auditor"] == ran.json["entries"]["close"]
 
 
+def test_hands_that_everybody_can_derive_do_not_stand_for_those_that_a_key_does_not_open(
+    night: Night, tmp_path: Path
+) -> None:
+    other, report = tmp_path / "other.key", tmp_path / "report.json"
+    assert rngsvc("keygen", "auditor", "-o", other).code == ExitCode.OK
+    with SyncClient.connect(night.service.grpc, log_key=night.service.log_key) as client:
+        hand = client.register_table(b"revealed to all".ljust(16)).reserve()
+        hand.seal(52)
+        hand.close()
+        where = (night.service.http, "--log-key", night.service.log_key, "--report", report)
+        record = ("--record", "--target", night.service.grpc)
+        ran = rngsvc("audit", *where, "--open", "--auditor-key", f"file:{other}", *record, "--json")
+        assert ran.code == ExitCode.UNDECIDED
+        assert ran.json["outcomes"]["hand revealed to all"] == 1
+        assert json.loads(report.read_bytes())["verdict"] == "undecided"
+        assert client.log.entry(ran.json["recorded"]).entry.verdict == "undecided"  # type: ignore[union-attr]
+
+
+def test_a_pass_names_only_what_was_checked(night: Night, tmp_path: Path) -> None:
+    """No histories were given, and where every hand is public no escrow was opened either."""
+    where = ("--log-key", night.service.log_key, "--open", "--auditor-key", f"file:{night.service.auditor_keys}")
+    ran = rngsvc("audit", night.service.http, *where)
+    assert ran.code == ExitCode.OK
+    passed = ran.stdout.splitlines()[-1]
+    assert "escrow, derivation, tiles" in passed
+    assert "history" not in passed
+
+    lines = tmp_path / "all.jsonl"
+    lines.write_text(as_lines(night.played))
+    assert "escrow, derivation, history" in rngsvc("audit", night.service.http, *where, "--histories", lines).stdout
+
+
 def test_a_verdict_on_another_log_is_not_recorded(night: Night, tmp_path: Path) -> None:
     """The audited log is properly signed and without fault, but not the one that the service shows now."""
     signer = SigningKey.load(f"file:{night.service.folder / 'log.key'}")
