@@ -17,29 +17,41 @@ ITEMS_A_CPU_SECOND: Final = {Kind.BITS: 2_000_000, Kind.NUMBERS: 3_000_000, Kind
 
 
 class Percent(click.ParamType[float]):
-    """A share, written 0.1% or 0.001."""
+    """A share, written 0.1% or 0.001, within a range."""
 
     name = "share"
 
+    def __init__(self, least: float, most: float) -> None:
+        """Take shares from `least` to `most`, both included."""
+        self._least = least
+        self._most = most
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the share."""
-        if isinstance(value, float):
-            return value
         text = str(value)
         try:
             share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
         except ValueError:
             share = math.nan
-        if not 0 < share < 1:
-            self.fail(f"{text}: must be a share between 0 and 1, like 0.1% or 0.001", param, ctx)
+        if not self._least <= share <= self._most:
+            allowed = f"from {self._least:g} to {self._most:g}"
+            self.fail(f"{text}: must be a share {allowed}, written like 0.1% or 0.001", param, ctx)
         return share
+
+
+# Within these bounds the distributions are computed without loss, and no number of items overflows.
+DETECTABLE: Final = Percent(1e-9, 0.999)
+POWERS: Final = Percent(0.5, 0.999999)
+ALPHAS: Final = Percent(1e-15, 0.49)
 
 
 @click.command()
 @plan_options
-@click.option("--detect", type=Percent(), help="Say how many items show a relative bias (root mean square) this large.")
-@click.option("--power", type=Percent(), default=POWER, show_default=True, help="With what chance.")
-@click.option("--alpha", type=Percent(), default=0.01, show_default=True, help="At what significance.")
+@click.option(
+    "--detect", type=DETECTABLE, help="Say how many items show a relative bias (root mean square) this large."
+)
+@click.option("--power", type=POWERS, default=POWER, show_default=True, help="With what chance.")
+@click.option("--alpha", type=ALPHAS, default=0.01, show_default=True, help="At what significance.")
 @json_option
 def command(
     detect: float | None,

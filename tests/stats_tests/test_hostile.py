@@ -1,6 +1,7 @@
 """What a stranger, or somebody worse, hands in: one clear error, the right exit code, nothing half-reported."""
 
 import gzip
+import itertools
 import json
 import os
 import random
@@ -66,6 +67,52 @@ def test_a_plan_and_a_generator_refuse_them_too() -> None:
     refused(2, "does not apply to bits", "run", "--source", "generator:good", "--kind", "bits", "--n", "52")
 
 
+SHARES = [
+    # option, the range that it takes, values out of it, values at its ends
+    (
+        "--detect",
+        "from 1e-09 to 0.999",
+        ("1e-300%", "1e-320", "0", "-1%", "100%", "1e300", "nan", "inf", "x"),
+        (1e-9, 0.999),
+    ),
+    ("--power", "from 0.5 to 0.999999", ("1e-300", "49%", "1", "100%", "0.99999999999999999", "nan"), (0.5, 0.999999)),
+    ("--alpha", "from 1e-15 to 0.49", ("1e-300", "0", "99%", "1", "nan"), (1e-15, 0.49)),
+]
+
+
+@pytest.mark.parametrize(("option", "allowed", "outside", "ends"), SHARES)
+def test_a_share_out_of_range_is_refused_with_the_range(
+    option: str, allowed: str, outside: tuple[str, ...], ends: tuple[float, float]
+) -> None:
+    for value in outside:
+        refused(2, f"'{option}': {value}: must be a share {allowed}", "plan", f"{option}={value}")
+    for value, kind in itertools.product(ends, (("--n", 2), ("--n", 1020), ("--range", 2), ("--kind", "bits"))):
+        for detect in (1e-9, 0.999):
+            assert run("plan", "--detect", detect, *kind, option, value).exit_code == 0
+
+
+NO_TIMES = ["tomorrow", "x", "2026-11-29", "2026-11-29T12:00:00", "2026-02-30T12:00:00Z", "2026-11-29T24:01:00Z", "1e9",
+            "2026-11-29 12:00:00Z", "2026-11-29T12:00Z", "20261129T120000Z", "2026-11-29T12:00:00Z\n", " "]  # fmt: skip
+TIMES = ["2026-11-29T12:00:00Z", "2026-11-29T12:00:00.123456789Z", "2028-02-29T23:59:59-05:30", ""]
+
+
+@pytest.mark.parametrize("command", ["run", "merge", "compare", "daily", "selftest"])
+def test_what_is_no_time_is_not_signed(tmp_path: Path, command: str) -> None:
+    report = tmp_path / "report"
+    for time in NO_TIMES:
+        result = run(command, "--time", time, "--evidence" if command == "selftest" else "--report", report)
+        assert (result.exit_code, result.stdout, list(tmp_path.iterdir())) == (2, "", [])
+        assert "'--time'" in result.stderr
+        assert "must be a time of RFC 3339" in result.stderr
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_a_time_is_reported_as_it_is_written(tmp_path: Path, time: str) -> None:
+    report = tmp_path / "report"
+    run("run", "--source", "generator:good", "--count", "10", "--workers", "1", "--time", time, "--report", report)
+    assert json.loads(report.read_bytes())["time"] == time
+
+
 def as_text(decks: int) -> bytes:
     return (" ".join(map(str, range(52))) + "\n").encode() * decks
 
@@ -113,7 +160,11 @@ SAMPLES = [
     # format, content, message
     ("decks-u8", DECK * 2 + DECK[:9], "byte offset 104: the file ends within an item"),
     ("decks-u8", DECK + DECK[:51] + b"\x07", "byte offset 103: card 52 of deck 2 is 7, which the deck holds already"),
-    ("decks-u8", gzip.compress(DECK * 30, mtime=0)[:52], "byte offset 1: card 2 of deck 1 is 139; 52 cards are numbered 0..51"),
+    (
+        "decks-u8",
+        gzip.compress(DECK * 30, mtime=0)[:52],
+        "byte offset 1: card 2 of deck 1 is 139; 52 cards are numbered 0..51",
+    ),
     (
         "decks-text",
         as_text(1) + as_text(1)[:-3] + b"3\n",
