@@ -11,7 +11,7 @@ from rngsvc.protocol.signed_note import sign
 from stats_tests.battery import EXTENTS, Battery
 from stats_tests.catalogue import Kind
 from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage, exit_code_of
-from stats_tests.commands.options import DECK_SIZE, FILE, NEW_FILE, NUMBER_RANGE, choice_of
+from stats_tests.commands.options import DECK_SIZE, FILE, NEW_FILE, NUMBER_RANGE, TIME, choice_of
 from stats_tests.commands.output import (
     json_option,
     print_json,
@@ -42,7 +42,9 @@ SCHEMA: Final = "stats_tests-comparison/1"
 @click.option("--report", "report_path", type=NEW_FILE, help="JSON to write; with --key a signed note of it.")
 @click.option("--key", "key_path", type=FILE, help="Ed25519 private key (PEM) to sign the report with.")
 @click.option("--key-name", default="auditor", show_default=True, help="The name that signs.")
-@click.option("--time", "time", default="", metavar="TEXT", help="Time to put into the report; none is taken.")
+@click.option(
+    "--time", "time", type=TIME, default="", metavar="RFC3339", help="Time to put into the report; none is taken."
+)
 @json_option
 def command(
     first: Path,

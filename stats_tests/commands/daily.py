@@ -12,7 +12,7 @@ import numpy as np
 from stats_tests.battery import EXTENTS, Battery, plan_for
 from stats_tests.catalogue import Kind
 from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage, exit_code_of
-from stats_tests.commands.options import DECK_SIZE, FILE, NEW_FILE
+from stats_tests.commands.options import DECK_SIZE, FILE, NEW_FILE, TIME
 from stats_tests.commands.output import json_option, print_json, progress_bar, reader_may_leave, write_whole
 from stats_tests.commands.reporting import write_report
 from stats_tests.commands.sampling import live_source
@@ -50,7 +50,9 @@ HARD_LEVEL: Final = math.log(1e-6)
 @click.option("--key", "key_path", type=FILE, help="Ed25519 private key (PEM); without it nothing is handed in.")
 @click.option("--key-name", default="monitor", show_default=True, help="The name that signs.")
 @click.option("--evidence", "evidence_path", type=FILE, help="What selftest wrote for this code.")
-@click.option("--time", "time", default="", metavar="TEXT", help="Time to put into report and state; none is taken.")
+@click.option(
+    "--time", "time", type=TIME, default="", metavar="RFC3339", help="Time to put into report and state; none is taken."
+)
 @json_option
 def command(
     target: str | None,

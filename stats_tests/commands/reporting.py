@@ -9,7 +9,7 @@ import click
 
 from stats_tests.battery import Battery
 from stats_tests.commands.exit_codes import exit_code_of
-from stats_tests.commands.options import FILE, NEW_FILE
+from stats_tests.commands.options import FILE, NEW_FILE, TIME
 from stats_tests.commands.output import print_json, print_table, reader_may_leave, result_table, write_whole
 from stats_tests.evidence import evidence_for
 from stats_tests.p_values import Verdict
@@ -26,7 +26,9 @@ REPORT_OPTIONS: Final = ("report_path", "key_path", "key_name", "evidence_path",
 def report_options(command: Command) -> Command:
     """Add the options of commands that write a report; `Reporting` takes what they give."""
     for option in (
-        click.option("--time", default="", metavar="TEXT", help="Time to put into the report; none is taken."),
+        click.option(
+            "--time", type=TIME, default="", metavar="RFC3339", help="Time to put into the report; none is taken."
+        ),
         click.option("--ledger", "ledger_path", type=NEW_FILE, help="File of attempts."),
         click.option("--evidence", "evidence_path", type=FILE, help="What selftest wrote for this code."),
         click.option("--key-name", default="auditor", show_default=True, help="The name that signs."),

@@ -6,7 +6,7 @@ import click
 
 from rngsvc.protocol.signed_note import sign
 from stats_tests.commands.exit_codes import ExitCode, bad_input_as_usage
-from stats_tests.commands.options import FILE, NEW_FILE
+from stats_tests.commands.options import FILE, NEW_FILE, TIME
 from stats_tests.commands.output import json_option, print_json, reader_may_leave, write_whole
 from stats_tests.evidence import encode
 from stats_tests.report.signature import load_key
@@ -19,7 +19,9 @@ from stats_tests.selftest import Check, evidence_of, run_selftest
 @click.option("--evidence", "evidence_path", type=NEW_FILE, help="File to write.")
 @click.option("--key", "key_path", type=FILE, help="Ed25519 private key (PEM) to sign the evidence with.")
 @click.option("--key-name", default="auditor", show_default=True, help="The name that signs.")
-@click.option("--time", "time", default="", metavar="TEXT", help="Time to put into the evidence; none is taken.")
+@click.option(
+    "--time", "time", type=TIME, default="", metavar="RFC3339", help="Time to put into the evidence; none is taken."
+)
 @click.option("--workers", type=click.IntRange(min=1), help="Processes.  [default: one for each processor]")
 @json_option
 def command(

@@ -209,12 +209,12 @@ def test_a_comparison_is_signed(collected: Path, tmp_path: Path) -> None:
     key, report = tmp_path / "key.pem", tmp_path / "report.note"
     key.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     files = (collected / "idle", collected / "loaded", "--format", "decks-u8")
-    stats_tests("compare", *files, "--report", report, "--key", key, "--time", "2026-11-29")
+    stats_tests("compare", *files, "--report", report, "--key", key, "--time", "2026-11-29T12:00:00Z")
     signed = verify(report.read_text(), [NoteKey("auditor", private.public_key().public_bytes_raw())])
     document = json.loads(signed)
-    assert (document["verdict"], document["time"], len(document["results"])) == ("pass", "2026-11-29", 8)
+    assert (document["verdict"], document["time"], len(document["results"])) == ("pass", "2026-11-29T12:00:00Z", 8)
     again = tmp_path / "again.note"
-    stats_tests("compare", *files, "--report", again, "--key", key, "--time", "2026-11-29")
+    stats_tests("compare", *files, "--report", again, "--key", key, "--time", "2026-11-29T12:00:00Z")
     assert again.read_bytes() == report.read_bytes()
 
 

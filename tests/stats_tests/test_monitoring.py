@@ -100,13 +100,14 @@ def test_too_few_decks_are_no_pass(tmp_path: Path) -> None:
 
 def test_states_of_two_nodes_merge_to_their_sum(tmp_path: Path) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
-    for path in (a, b):
-        daily(path, "--generator", "good", "--count", "1000", "--time", path.name, code=3)
+    times = ["2026-11-29T12:00:00Z", "2026-11-30T12:00:00Z"]
+    for path, time in zip((a, b), times, strict=True):
+        daily(path, "--generator", "good", "--count", "1000", "--time", time, code=3)
     result = CliRunner().invoke(cli, ["daily", "--monitor", str(tmp_path / "ab"), "--merge", str(a), "--merge", str(b)])
     assert result.exit_code == 0, result.output
     merged = Monitor.read(tmp_path / "ab", 52)
     assert merged.decks == 2000
-    assert [day["time"] for day in merged.days] == ["a", "b"]
+    assert [day["time"] for day in merged.days] == times
     assert (merged.table == Monitor.read(a, 52).table + Monitor.read(b, 52).table).all()
 
 

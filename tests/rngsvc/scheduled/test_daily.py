@@ -31,7 +31,7 @@ from tests.rngsvc.service.world import START_MS, FakeClock, running
 from tests.simulation.process import ServerProcess
 
 PATIENCE_S = 90
-BATTERY = f"{sys.executable} -m stats_tests daily --rngsvc {{grpc}} --log-key {{log_key}} --count 2000 --time today"
+BATTERY = f"{sys.executable} -m stats_tests daily --rngsvc {{grpc}} --log-key {{log_key}} --count 2000 --time 2026-11-29T12:00:00Z"
 SLEEPER = f"{sys.executable} -c 'import os, time; print(os.getpid(), flush=True); time.sleep(1000)'"
 
 
