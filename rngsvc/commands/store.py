@@ -103,8 +103,8 @@ def rewrap_command(config_file: Path | None, as_json: bool, **flags: str | None)
     """Wrap the stored data keys under a new key-encryption key.
 
     The configuration names the new key (key_encryption_key) and the one before (previous_key_encryption_key). A service
-    that runs must know both already. It may be broken off and run again; until it says that nothing is left, both
-    keys are needed.
+    that runs must know both already. It may be broken off and run again. A node that runs with the old key alone goes
+    on to wrap under it: run this again once every node has the new key; when it finds nothing, the old key may go.
     """
     settings = merged(config_file, flags).settings
     if settings.previous_key_encryption_key is None:
@@ -127,7 +127,8 @@ def rewrap_command(config_file: Path | None, as_json: bool, **flags: str | None)
         text = f"{counts.refused} data keys open under neither key, or were changed; the key that they name is {named}"
         raise Ended(ExitCode.CHECK_FAILED, text)
     if not as_json:
-        click.echo("nothing is left: previous_key_encryption_key may go, and with it the key")
+        again = "" if counts.done == 0 else "run this again, and when it finds nothing "
+        click.echo(f"once every node of this store runs with the new key, {again}the old key may go")
 
 
 async def _rewrap(settings: Settings, previous: str) -> Rewrapped:

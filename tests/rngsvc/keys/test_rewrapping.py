@@ -222,7 +222,7 @@ def test_a_hand_is_played_on_through_a_change_of_key(tmp_path: Path) -> None:
         changed.terminate()
     ran = rngsvc("store", "rewrap", *settings(server, new))
     assert "0 data keys wrapped anew, 1 were so before" in ran.stdout
-    assert "previous_key_encryption_key may go" in ran.stdout
+    assert "once every node of this store runs with the new key, the old key may go" in ran.stdout
 
 
 def test_kill_9_in_the_middle_loses_no_data_key(tmp_path: Path) -> None:
