@@ -29,6 +29,7 @@ DECIDED: Final = (0, 1)
 _NICE: Final = 10
 _TICK_S: Final = 30.0  # a clock that is set, or a machine that slept, is noticed after so long
 _TERM_S: Final = 5.0
+_LAST_LINES_S: Final = 1.0
 _LINE_CHARACTERS: Final = 2_000
 _LINES: Final = 1_000
 _PR_SET_PDEATHSIG: Final = 1
@@ -115,23 +116,31 @@ class Runner:
         """Run it to its end, or to its limit; return its exit code, negative for a signal."""
         self._tell(job, "started")
         began = time.monotonic()
+        # A pipe of our own: asyncio's would make the process's end wait for the end of its output.
+        out, into = os.pipe()
+        stream = asyncio.StreamReader()
+        pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(out, "rb", 0)
+        )
         try:
             process = await asyncio.create_subprocess_exec(
                 *job.argv,
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
+                stdout=into,
                 stderr=asyncio.subprocess.STDOUT,
                 env=dict(self._environment),
                 start_new_session=True,
                 preexec_fn=_before_exec,
             )
         except OSError as error:
+            pipe.close()
             self._tell(job, "line", text=f"{job.argv[0]}: {error.strerror}")
             self._tell(job, "ended", code=127, seconds=0.0, overrun=False)
             return 127
+        finally:
+            os.close(into)
         self._groups.add(process.pid)
-        assert process.stdout, "it was asked for"
-        reading = asyncio.create_task(self._pass_on(job, process.stdout))
+        reading = asyncio.create_task(self._pass_on(job, stream))
         overrun = False
         try:
             await asyncio.wait_for(process.wait(), job.limit_s)
@@ -143,7 +152,10 @@ class Runner:
         _kill_group(process.pid, signal.SIGKILL)  # with all that it started
         code = await process.wait()
         self._groups.discard(process.pid)
-        await reading
+        # Whoever left the group may hold the pipe for as long as he lives; what he writes then is not the job's.
+        await asyncio.wait([reading], timeout=_LAST_LINES_S)
+        reading.cancel()
+        pipe.close()
         self._tell(job, "ended", code=code, seconds=round(time.monotonic() - began, 3), overrun=overrun)
         return code
 

@@ -252,6 +252,18 @@ def test_a_run_that_takes_too_long_is_ended_with_all_that_it_started(ignores: bo
         assert until_gone(int(line["text"]))
 
 
+@pytest.mark.parametrize(("then", "code", "overrun"), [("", 0, False), ("; sleep 100", -signal.SIGTERM, True)])
+def test_a_grandchild_that_keeps_the_pipe_open_keeps_no_run_open(then: str, code: int, overrun: bool) -> None:
+    began = time.monotonic()
+    with Child() as child:
+        child.plan("/bin/sh", "-c", f"setsid sleep 20 & echo $!; sleep 0.3{then}", limit_s=2.0)
+        _, line, ended = child.until_ended()
+        assert time.monotonic() - began < 10
+        assert (ended["code"], ended["overrun"]) == (code, overrun)
+        assert ended["seconds"] < 5
+        os.kill(int(line["text"]), signal.SIGKILL)
+
+
 SLEEPER = python("import os, time; print(os.getpid(), flush=True); time.sleep(1000)")
 
 
