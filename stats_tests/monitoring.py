@@ -154,10 +154,17 @@ class Monitor:
             return cls.of(n)
         try:
             state = json.loads(path.read_bytes())
-            if state["schema"] != SCHEMA or state["n"] != n:
-                raise MonitorError(f"{path}: not a monitor of {n} cards")
+        except (ValueError, RecursionError) as error:
+            raise MonitorError(f"{path}: not JSON: {error}") from error
+        if not isinstance(state, dict) or state.get("schema") != SCHEMA:
+            raise MonitorError(f"{path}: not the state of a monitor, whose schema is {SCHEMA}")
+        if state.get("n") != n:
+            raise MonitorError(f"{path}: not a monitor of {n} cards")
+        try:
             largest = state["largest_log_e"]
             table = np.array(state["counts"], dtype=np.int64).reshape(n, n)
             return cls(n, table, -math.inf if largest is None else float(largest), list(state["days"]))
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        except KeyError as error:
+            raise MonitorError(f"{path}: the member {error} is missing") from error
+        except (ValueError, TypeError, OverflowError) as error:
             raise MonitorError(f"{path}: {error}") from error

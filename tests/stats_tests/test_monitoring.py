@@ -111,11 +111,20 @@ def test_states_of_two_nodes_merge_to_their_sum(tmp_path: Path) -> None:
     assert (merged.table == Monitor.read(a, 52).table + Monitor.read(b, 52).table).all()
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"schema":"stats_tests-monitor/1","n":36}', b"[]"])
-def test_a_state_of_another_shape_is_refused(tmp_path: Path, content: bytes) -> None:
+SHAPES = [
+    (b"", "not JSON"),
+    (b"{}", "not the state of a monitor, whose schema is stats_tests-monitor/1"),
+    (b"[]", "not the state of a monitor"),
+    (b'{"schema":"stats_tests-monitor/1","n":36}', "not a monitor of 52 cards"),
+    (b'{"schema":"stats_tests-monitor/1","n":52}', "the member 'largest_log_e' is missing"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), SHAPES)
+def test_a_state_of_another_shape_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "monitor"
     path.write_bytes(content)
-    with pytest.raises(MonitorError):
+    with pytest.raises(MonitorError, match=f"monitor: {message}"):
         Monitor.read(path, 52)
 
 
