@@ -11,7 +11,7 @@ import numpy as np
 from stats_tests.accumulator import Items
 from stats_tests.catalogue import Kind
 from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage
-from stats_tests.commands.options import DECK_SIZE, NEW_FILE, NUMBER_RANGE, choice_of
+from stats_tests.commands.options import DECK_SIZE, NEW_FILE, NUMBER_RANGE, WritingCommand, choice_of
 from stats_tests.commands.output import json_option, print_json, progress_bar
 from stats_tests.commands.sampling import DEFAULT_DECK, Asked, SampleOptions, asked_for, require_all
 from stats_tests.commands.service import connection_options, service_failures_as_exit_codes
@@ -19,7 +19,7 @@ from stats_tests.manifest import module_hash_set
 from stats_tests.samples import KIND_OF, Format, Source, to_bytes
 
 
-@click.command()
+@click.command(cls=WritingCommand)
 @click.option("--source", required=True, metavar="SOURCE", help="rngsvc:HOST:PORT, generator:NAME, or file:PATH.")
 @click.option("--from-format", "from_format", type=choice_of(Format), help="How a file is written.")
 @click.option("--format", "format_", type=choice_of(Format), required=True, help="How to write.")
@@ -73,6 +73,7 @@ def command(
         print_json(facts)
     else:
         click.echo(f"{digest}  {output}")
+        click.echo("# SHA-256 of the modules that decide fairness:")
         for path, module_digest in module_hash_set().items():
             click.echo(f"{module_digest}  {path}")
 

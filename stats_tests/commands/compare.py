@@ -11,7 +11,7 @@ from rngsvc.protocol.signed_note import sign
 from stats_tests.battery import EXTENTS, Battery
 from stats_tests.catalogue import Kind
 from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage, exit_code_of
-from stats_tests.commands.options import DECK_SIZE, FILE, NEW_FILE, NUMBER_RANGE, TIME, choice_of
+from stats_tests.commands.options import DECK_SIZE, FILE, NEW_FILE, NUMBER_RANGE, TIME, WritingCommand, choice_of
 from stats_tests.commands.output import (
     json_option,
     print_json,
@@ -32,7 +32,7 @@ from stats_tests.samples import Format
 SCHEMA: Final = "stats_tests-comparison/1"
 
 
-@click.command()
+@click.command(cls=WritingCommand)
 @click.argument("first", metavar="FILE", type=FILE)
 @click.argument("second", metavar="FILE", type=FILE)
 @click.option("--format", "format_", type=choice_of(Format), required=True, help="How both are written.")

@@ -12,7 +12,7 @@ import numpy as np
 from stats_tests.battery import EXTENTS, Battery, plan_for
 from stats_tests.catalogue import Kind
 from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage, exit_code_of
-from stats_tests.commands.options import DECK_SIZE, FILE, NEW_FILE, TIME
+from stats_tests.commands.options import DECK_SIZE, FILE, NEW_FILE, NEW_SIGNED_FILE, TIME, WritingCommand
 from stats_tests.commands.output import json_option, print_json, progress_bar, reader_may_leave, write_whole
 from stats_tests.commands.reporting import write_report
 from stats_tests.commands.sampling import live_source
@@ -31,7 +31,7 @@ HARD_ALARMS: Final = ("shuffles.duplicates", "live.rejections")
 HARD_LEVEL: Final = math.log(1e-6)
 
 
-@click.command()
+@click.command(cls=WritingCommand)
 @click.option("--rngsvc", "target", metavar="HOST:PORT", help="The service.")
 @click.option("--generator", "generator", metavar="NAME", help="Watch a built-in generator instead, to try it out.")
 @connection_options
@@ -46,7 +46,7 @@ HARD_LEVEL: Final = math.log(1e-6)
     help="State to keep over the days.",
 )
 @click.option("--merge", "others", type=FILE, multiple=True, help="Join other nodes' states; nothing is drawn.")
-@click.option("--report", "report_path", type=NEW_FILE, help="JSON report of the day to write.")
+@click.option("--report", "report_path", type=NEW_SIGNED_FILE, help="JSON report of the day to write.")
 @click.option("--key", "key_path", type=FILE, help="Ed25519 private key (PEM); without it nothing is handed in.")
 @click.option("--key-name", default="monitor", show_default=True, help="The name that signs.")
 @click.option("--evidence", "evidence_path", type=FILE, help="What selftest wrote for this code.")

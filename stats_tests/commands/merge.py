@@ -7,7 +7,7 @@ import click
 
 from stats_tests import ledger
 from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage
-from stats_tests.commands.options import FILE, NEW_FILE
+from stats_tests.commands.options import FILE, NEW_FILE, WritingCommand
 from stats_tests.commands.output import json_option
 from stats_tests.commands.reporting import Reporting, report_options
 from stats_tests.commands.run import write_state
@@ -15,7 +15,7 @@ from stats_tests.report.document import campaign
 from stats_tests.tally import merge_all, read_state
 
 
-@click.command()
+@click.command(cls=WritingCommand)
 @click.argument("states", nargs=-1, required=True, type=FILE)
 @click.option("--state", "state_path", type=NEW_FILE, help="Joined counts to write.")
 @report_options

@@ -14,8 +14,26 @@ from stats_tests.catalogue import LARGEST, Kind
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+_PRIVATE_PEM: Final = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----")
+_PRIVATE_HEX: Final = re.compile(rb"\s*[0-9a-fA-F]{64}\s*")
+"""A key-encryption key of `rngsvc keygen`."""
+
+
+def beside(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
+    """Return the path and what stands beside it under its name and a suffix."""
+    return [path, *(path.with_name(f"{path.name}{suffix}") for suffix in suffixes)]
+
+
 class NewFile(click.Path):
-    """A file to write; whether that can be done is known before an hour of counting, not after it."""
+    """A file to write; whether that can be done is known before an hour of counting, not after it.
+
+    What is there is overwritten, as a laboratory that runs again wants it, unless it is a private key.
+    """
+
+    def __init__(self, *suffixes: str) -> None:
+        """Take a file that is written together with those of its name and `suffixes`."""
+        super().__init__(dir_okay=False, path_type=Path)
+        self.suffixes = (*suffixes, ".part")  # where it is written before it gets its name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Return the path; a usage error if its folder is not there or may not be written to."""
@@ -27,7 +45,68 @@ class NewFile(click.Path):
             targets.append(path.parent)  # where it is written before it gets its name
         if not all(os.access(target, os.W_OK) for target in targets):
             self.fail(f"{path}: may not be written", param, ctx)
+        for each in beside(path, self.suffixes):
+            self._refuse_private_key(each, param, ctx)
         return path
+
+    def _refuse_private_key(self, path: Path, param: click.Parameter | None, ctx: click.Context | None) -> None:
+        if not os.path.isfile(path):
+            return
+        try:
+            with path.open("rb") as file:
+                head = file.read(1 << 16)
+        except OSError:
+            self.fail(f"{path}: may not be read, so that it could be a private key; nothing is written", param, ctx)
+        if _PRIVATE_PEM.search(head) or _PRIVATE_HEX.fullmatch(head):
+            self.fail(f"{path}: is a private key, and is not overwritten", param, ctx)
+
+
+class OldFile(click.Path):
+    """A file to read."""
+
+    def __init__(self, *suffixes: str) -> None:
+        """Take a file that is read together with those of its name and `suffixes`."""
+        super().__init__(exists=True, dir_okay=False, path_type=Path)
+        self.suffixes = suffixes
+
+
+class WritingCommand(click.Command):
+    """A command that writes files: none of them over what it reads, nor over each other."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line; a usage error if a file to write is another file of the command."""
+        rest = super().parse_args(ctx, args)
+        taken: dict[object, str] = {}
+        # Files to read come first, so that the error names the one that would be written.
+        for param in sorted(self.params, key=lambda param: isinstance(param.type, NewFile)):
+            for path in _files_of(param, ctx.params.get(param.name or "")):
+                written = isinstance(param.type, NewFile)
+                holder = taken.setdefault(_identity(path), param.opts[0])
+                if written and holder != param.opts[0]:
+                    raise click.BadParameter(f"{path}: is also the file of {holder}", ctx, param)
+        return rest
+
+
+def _files_of(param: click.Parameter, value: Any) -> list[Path]:
+    """Return the regular files, there or to come, that an option's value names."""
+    if isinstance(value, str) and param.name == "source":
+        paths = [Path(value.removeprefix("file:"))] if value.startswith("file:") else []
+    elif isinstance(value, str) and param.name == "log_key":
+        paths = [Path(value)] if os.path.isfile(value) else []
+    elif isinstance(param.type, NewFile | OldFile) and value is not None:
+        given = value if isinstance(value, tuple) else (value,)
+        paths = [each for path in given for each in beside(path, param.type.suffixes)]
+    else:
+        paths = []
+    return [path for path in paths if os.path.isfile(path) or not os.path.lexists(path)]
+
+
+def _identity(path: Path) -> object:
+    """Return what is equal for two names of one file."""
+    if os.path.isfile(path):
+        status = path.stat()
+        return status.st_dev, status.st_ino
+    return os.path.realpath(path)
 
 
 class Time(click.ParamType[str]):
@@ -52,10 +131,13 @@ class Time(click.ParamType[str]):
         return text
 
 
-FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+FILE: Final = OldFile()
+SIGNED_FILE: Final = OldFile(".note")
 DECK_SIZE: Final = click.IntRange(2, LARGEST[Kind.SHUFFLES])
 NUMBER_RANGE: Final = click.IntRange(2, LARGEST[Kind.NUMBERS])
-NEW_FILE: Final = NewFile(dir_okay=False, path_type=Path)
+NEW_FILE: Final = NewFile()
+NEW_SIGNED_FILE: Final = NewFile(".note", ".note.part")
+"""A report, and its signature beside it."""
 TIME: Final = Time()
 
 

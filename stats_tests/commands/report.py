@@ -7,14 +7,14 @@ import click
 from rngsvc.protocol.errors import MalformedError
 from rngsvc.protocol.signed_note import SignedNote
 from stats_tests.commands.exit_codes import bad_input_as_usage
-from stats_tests.commands.options import FILE, NEW_FILE
+from stats_tests.commands.options import NEW_FILE, SIGNED_FILE, WritingCommand
 from stats_tests.commands.output import write_whole
 from stats_tests.report.document import ReportError, decode
 from stats_tests.report.signature import statement
 
 
-@click.command()
-@click.argument("report_path", metavar="REPORT", type=FILE)
+@click.command(cls=WritingCommand)
+@click.argument("report_path", metavar="REPORT", type=SIGNED_FILE)
 @click.option("--html", "html_path", type=NEW_FILE, help="Page to write: one file, with pictures.")
 @click.option("--pdf", "pdf_path", type=NEW_FILE, help="PDF to write.")
 def command(report_path: Path, html_path: Path | None, pdf_path: Path | None) -> None:

@@ -9,7 +9,7 @@ import click
 
 from stats_tests.battery import Battery
 from stats_tests.commands.exit_codes import exit_code_of
-from stats_tests.commands.options import FILE, NEW_FILE, TIME
+from stats_tests.commands.options import FILE, NEW_FILE, NEW_SIGNED_FILE, TIME
 from stats_tests.commands.output import print_json, print_table, reader_may_leave, result_table, write_whole
 from stats_tests.evidence import evidence_for
 from stats_tests.p_values import Verdict
@@ -33,7 +33,7 @@ def report_options(command: Command) -> Command:
         click.option("--evidence", "evidence_path", type=FILE, help="What selftest wrote for this code."),
         click.option("--key-name", default="auditor", show_default=True, help="The name that signs."),
         click.option("--key", "key_path", type=FILE, help="Ed25519 private key (PEM) to sign the report with."),
-        click.option("--report", "report_path", type=NEW_FILE, help="JSON to write."),
+        click.option("--report", "report_path", type=NEW_SIGNED_FILE, help="JSON to write."),
     ):
         command = option(command)
     return command

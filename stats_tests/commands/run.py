@@ -9,7 +9,7 @@ import click
 from stats_tests import ledger
 from stats_tests.battery import ESCALATION_FACTOR
 from stats_tests.commands.exit_codes import Ended, ExitCode, bad_input_as_usage
-from stats_tests.commands.options import NEW_FILE
+from stats_tests.commands.options import NEW_FILE, WritingCommand
 from stats_tests.commands.output import json_option, progress_bar
 from stats_tests.commands.reporting import REPORT_OPTIONS, Reporting, report_options
 from stats_tests.commands.sampling import Asked, SampleOptions, asked_for, plan_options, require_all, source_options
@@ -21,7 +21,7 @@ from stats_tests.runner import default_workers, run_plan
 from stats_tests.tally import Tally
 
 
-@click.command()
+@click.command(cls=WritingCommand)
 @source_options
 @connection_options
 @plan_options

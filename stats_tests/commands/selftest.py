@@ -6,7 +6,7 @@ import click
 
 from rngsvc.protocol.signed_note import sign
 from stats_tests.commands.exit_codes import ExitCode, bad_input_as_usage
-from stats_tests.commands.options import FILE, NEW_FILE, TIME
+from stats_tests.commands.options import FILE, NEW_FILE, TIME, WritingCommand
 from stats_tests.commands.output import json_option, print_json, reader_may_leave, write_whole
 from stats_tests.evidence import encode
 from stats_tests.report.signature import load_key
@@ -14,7 +14,7 @@ from stats_tests.runner import default_workers
 from stats_tests.selftest import Check, evidence_of, run_selftest
 
 
-@click.command()
+@click.command(cls=WritingCommand)
 @click.option("--quick", is_flag=True, help="Fewer seeds, no samples of a million: says so in the evidence.")
 @click.option("--evidence", "evidence_path", type=NEW_FILE, help="File to write.")
 @click.option("--key", "key_path", type=FILE, help="Ed25519 private key (PEM) to sign the evidence with.")

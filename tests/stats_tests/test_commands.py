@@ -355,6 +355,9 @@ def test_collected_bits_are_read_back_in_every_format(tmp_path: Path) -> None:
 def test_a_collection_names_the_modules_that_decide_fairness(tmp_path: Path) -> None:
     arguments = ("collect", "--source", "generator:good", "--format", "decks-u8", "--count", "10", "--json")
     facts = json.loads(stats_tests(*arguments, "-o", tmp_path / "decks").stdout)
+    printed = stats_tests(*arguments[:-1], "-o", tmp_path / "decks").stdout.splitlines()
+    assert printed[1] == "# SHA-256 of the modules that decide fairness:"
+    assert len(printed) == 2 + len(facts["fairness_relevant_modules"])
     assert facts["items"] == 10
     assert {"rngsvc/drbg.py", "rngsvc/protocol/derivation.py"} <= set(facts["fairness_relevant_modules"])
 

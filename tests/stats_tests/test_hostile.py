@@ -113,6 +113,76 @@ def test_a_time_is_reported_as_it_is_written(tmp_path: Path, time: str) -> None:
     assert json.loads(report.read_bytes())["time"] == time
 
 
+PEM = b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"
+KEYS = [PEM, b"# mine\n" + PEM.replace(b"PRIVATE", b"ENCRYPTED PRIVATE"), b"ab" * 32 + b"\n"]
+COLLECT = ("collect", "--source", "generator:good", "--format", "decks-u8", "--count", "10")
+RUN = ("run", "--source", "generator:good", "--count", "10", "--workers", "1")
+WRITES = [
+    # command without the output, option, the output; {k} is the private key
+    (COLLECT, "-o", "{k}"),
+    (RUN, "--report", "{k}"),
+    (RUN, "--state", "{k}"),
+    (RUN, "--ledger", "{k}"),
+    (("compare", "{d}", "{d}", "--format", "decks-u8"), "--report", "{k}"),
+    (("selftest", "--quick"), "--evidence", "{k}"),
+    (("daily", "--generator", "good", "--count", "10"), "--monitor", "{k}"),
+    (("report", "{d}"), "--html", "{k}"),
+]
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize(("command", "option", "output"), WRITES)
+def test_a_private_key_is_never_overwritten(
+    tmp_path: Path, command: tuple[str, ...], option: str, output: str, key: bytes
+) -> None:
+    before = {"key": key, "data": DECK * 10, "link": key}
+    for name in ("key", "data"):
+        (tmp_path / name).write_bytes(before[name])
+    (tmp_path / "link").symlink_to(tmp_path / "key")
+    for name in ("key", "link"):
+        given = [each.format(k=tmp_path / name, d=tmp_path / "data") for each in (*command, option, output)]
+        refused(2, "is a private key, and is not overwritten", *given)
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == before
+
+
+OVER_INPUTS = [
+    (("collect", "--source", "file:{d}", "--from-format", "decks-u8", "--format", "raw", "-o", "{d}"), "--source"),
+    (("run", "--source", "file:{d}", "--format", "decks-u8", "--report", "{d}"), "--source"),
+    (("run", "--source", "file:{d}.note", "--format", "decks-u8", "--report", "{d}"), "--source"),
+    ((*RUN, "--evidence", "{d}", "--report", "{d}"), "--evidence"),
+    ((*RUN, "--key", "{d}", "--state", "{l}"), "--key"),
+    ((*RUN, "--ledger", "{d}", "--report", "{d}"), "--"),
+    ((*RUN, "--ledger", "{new}", "--state", "{new}"), "--"),
+    (("merge", "{d}", "--state", "{d}"), "states"),
+    (("compare", "{d}", "{d}.note", "--format", "decks-u8", "--report", "{d}"), "first"),
+    (("report", "{d}", "--html", "{d}.note"), "report_path"),
+    (("report", "{d}", "--html", "{new}", "--pdf", "{new}"), "--html"),
+    (("daily", "--generator", "good", "--monitor", "{d}", "--merge", "{d}"), "--merge"),
+    (("selftest", "--key", "{d}", "--evidence", "{d}"), "--key"),
+]
+
+
+@pytest.mark.parametrize(("command", "holder"), OVER_INPUTS)
+def test_no_output_is_a_file_that_the_command_reads_or_writes_too(
+    tmp_path: Path, command: tuple[str, ...], holder: str
+) -> None:
+    data, link = tmp_path / "data", tmp_path / "link"
+    for path in (data, tmp_path / "data.note"):
+        path.write_bytes(DECK * 10)
+    link.symlink_to(data)
+    refused(2, f"is also the file of {holder}", *(e.format(d=data, l=link, new=tmp_path / "new") for e in command))
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == dict.fromkeys(
+        ("data", "data.note", "link"), DECK * 10
+    )
+
+
+def test_a_report_that_is_there_is_written_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        run(*RUN, "--report", tmp_path / "report", "--ledger", tmp_path / "ledger")
+    assert run(*COLLECT, "-o", tmp_path / "report").exit_code == 0
+    assert (tmp_path / "report").stat().st_size == 520
+
+
 def as_text(decks: int) -> bytes:
     return (" ".join(map(str, range(52))) + "\n").encode() * decks
 
