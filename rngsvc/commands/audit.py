@@ -16,7 +16,7 @@ from rich.text import Text
 from rngsvc.abort_rate import DEFAULT_RATE, DEFAULT_SIGNIFICANCE, AbortLimit
 from rngsvc.audit import Audit, Audited, LogSource, SourceUnreadable, StoreFile, TilesFolder, TilesUrl
 from rngsvc.commands.exit_codes import Ended, ExitCode
-from rngsvc.commands.output import json_option, print_json
+from rngsvc.commands.output import json_option, print_json, refuse_to_overwrite
 from rngsvc.commands.progress import progress_bar
 from rngsvc.commands.remote import connect, connection_options, failures_as_exit_codes
 from rngsvc.examiner import HandExaminer, documents_in
@@ -95,6 +95,9 @@ def command(
     ):
         if refused:
             raise click.UsageError(why)
+    inputs = (Path(source), auditor_key, *histories, *connection.values())
+    refuse_to_overwrite("--report", report, (*inputs, state))
+    refuse_to_overwrite("--state", state, inputs)
     keys = _auditor(auditor_key)
     examiner = HandExaminer(log_key, keys.opening) if keys else None
     if examiner:

@@ -12,7 +12,7 @@ import click
 from rngsvc.audit import SourceUnreadable, TilesUrl
 from rngsvc.client import Logged, SignedCheckpoint, SyncLog, TilesLog
 from rngsvc.commands.exit_codes import Ended, ExitCode
-from rngsvc.commands.output import json_option, print_json
+from rngsvc.commands.output import json_option, print_json, refuse_to_overwrite
 from rngsvc.commands.remote import connect, connection_options, failures_as_exit_codes
 from rngsvc.protocol.entries import KeyEntry
 from rngsvc.protocol.errors import MalformedError
@@ -175,6 +175,7 @@ def upgrade(file: Path, url: str, output: Path) -> None:
 
     `rngsvc verify --policy` then asks for their quorum. The file is not checked here.
     """
+    refuse_to_overwrite("--output", output, [file])
     try:
         text = file.read_text(encoding="utf-8")
         document = parse_document(text)

@@ -10,7 +10,7 @@ import click
 
 from rngsvc.client import Bits, Numbers, SampleSummary, Shuffles
 from rngsvc.commands.exit_codes import Ended, ExitCode
-from rngsvc.commands.output import json_option, print_json
+from rngsvc.commands.output import json_option, print_json, refuse_to_overwrite
 from rngsvc.commands.progress import progress_bar
 from rngsvc.commands.remote import connect, connection_options, failures_as_exit_codes
 
@@ -45,6 +45,7 @@ def command(
     whole and its SHA-256 is the one that the service gives.
     """
     what = _what(kind, count, modulus, items)
+    refuse_to_overwrite("--output", output, connection.values())
     with failures_as_exit_codes(), connect(**connection) as client:
         sample = client.audit.sample(what)
         received, due = 0, what.count * what.item_bytes

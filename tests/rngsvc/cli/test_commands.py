@@ -300,6 +300,42 @@ def test_a_sample_that_fails_leaves_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_no_output_goes_over_a_private_key_or_what_the_command_reads(service: RunningService, tmp_path: Path) -> None:
+    pem, wrapping, auditor, store = (tmp_path / name for name in ("log.key", "seeds.key", "auditor.key", "log.sqlite3"))
+    assert rngsvc("keygen", "log", "--origin", "cardroom.example/rng", "-o", pem).code == ExitCode.OK
+    assert rngsvc("keygen", "seeds", "-o", wrapping).code == ExitCode.OK
+    assert rngsvc("keygen", "auditor", "-o", auditor).code == ExitCode.OK
+    store.write_bytes(b"a store")
+    link, state, tiles = tmp_path / "link", tmp_path / "state", tmp_path / "tiles"
+    link.symlink_to(store)
+    (tiles / "tile").mkdir(parents=True)
+    (tiles / "checkpoint").write_text("a checkpoint")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    sample = ("sample", "--kind", "bits", "--count", "5", *target(service), "-o")
+    audit = ("audit", "--log-key", service.log_key)
+    opening = ("--open", "--auditor-key", f"file:{auditor}")
+    for arguments in (
+        (*sample, pem),
+        (*sample, wrapping),
+        (*audit, service.http, "--report", pem),
+        (*audit, service.http, *opening, "--report", auditor),
+        (*audit, store, "--report", store),
+        (*audit, store, "--report", link),
+        (*audit, store, "--state", link),
+        (*audit, tiles, "--report", tiles / "checkpoint"),
+        (*audit, service.http, "--state", state, "--report", state),
+        ("log", "upgrade", store, "--url", service.http, "-o", store),
+        ("log", "upgrade", store, "--url", service.http, "-o", wrapping),
+    ):
+        ran = rngsvc(*arguments)
+        assert ran.code == ExitCode.USAGE, arguments
+        assert "never overwritten" in ran.stderr or "is what this command reads" in ran.stderr, ran.stderr
+        assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    # What it wrote the last time it may write again.
+    for _ in range(2):
+        assert rngsvc(*sample, tmp_path / "sample.bin").code == ExitCode.OK
+
+
 def test_a_sample_goes_to_standard_output(service: RunningService) -> None:
     command = [sys.executable, "-m", "rngsvc", "sample", "--kind", "bits", "--count", "777", "-o", "-"]
     done = subprocess.run([*command, *target(service)], capture_output=True, timeout=60, check=True)
