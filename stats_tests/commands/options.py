@@ -58,7 +58,7 @@ class NewFile(click.Path):
         except OSError:
             self.fail(f"{path}: may not be read, so that it could be a private key; nothing is written", param, ctx)
         if _PRIVATE_PEM.search(head) or _PRIVATE_HEX.fullmatch(head):
-            self.fail(f"{path}: is a private key, and is not overwritten", param, ctx)
+            self.fail(f"{path}: has the form of a private key, and is not overwritten", param, ctx)
 
 
 class OldFile(click.Path):

@@ -141,7 +141,7 @@ def test_a_private_key_is_never_overwritten(
     (tmp_path / "link").symlink_to(tmp_path / "key")
     for name in ("key", "link"):
         given = [each.format(k=tmp_path / name, d=tmp_path / "data") for each in (*command, option, output)]
-        refused(2, "is a private key, and is not overwritten", *given)
+        refused(2, "has the form of a private key, and is not overwritten", *given)
     assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == before
 
 
