@@ -97,6 +97,11 @@ async def into_sqlite(path: Path) -> AsyncIterator[Destination]:
             connection.execute("BEGIN IMMEDIATE")
             yield _SqliteEnd(connection)
             connection.execute("COMMIT")
+        await store.close()
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            # One file, whole, that can be read where nothing can be written; who opens it as a service's store turns
+            # the write-ahead log on again.
+            connection.execute("PRAGMA journal_mode=DELETE")
     except sqlite3.Error as error:
         raise StoreRefused(f"{path}: {error}") from error
     finally:

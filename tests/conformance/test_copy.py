@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rngsvc.audit import StoreFile
 from rngsvc.ports import Store, StoreRefused
 from rngsvc.store.copy import copy, from_sqlite, into_sqlite
 from rngsvc.store.copy_postgres import from_postgres, into_postgres
@@ -65,6 +66,22 @@ async def test_a_copy_has_everything_and_the_same_head(tmp_path: Path, source: s
     await writer.commit()
     await first.close()
     await second.close()
+
+
+@pytest.mark.asyncio
+async def test_a_copy_in_sqlite_is_one_file_and_reading_it_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    first, copied = SqliteStore(tmp_path / "first"), tmp_path / "second" / "copy"
+    copied.parent.mkdir()
+    await first.open()
+    await Writer(first).commit(3, **rows_of_everything())
+    async with from_sqlite(tmp_path / "first") as found, into_sqlite(copied) as new:
+        await copy(found, new)
+    await first.close()
+    beside = [copied.name, f"{copied.name}.lock"]
+    assert sorted(os.listdir(copied.parent)) == beside
+    assert copied.read_bytes()[18:20] == b"\x01\x01", "a file in WAL mode cannot be read where nothing can be written"
+    assert StoreFile(copied).checkpoint()
+    assert sorted(os.listdir(copied.parent)) == beside
 
 
 @pytest.mark.parametrize("kind", ENDS)
