@@ -7,12 +7,12 @@ from typing import Any
 
 import structlog
 
-from dealer.cashier import BANK, PlayMoney, rack
+from dealer.cashier import BANK, OutOfBalance, PlayMoney, rack
 from dealer.history import Reader, history, open_locations, replay
 from dealer.house_rules import HouseRules, Stakes
 from dealer.rooms import GAMES
 from dealer.shufflers import register
-from dealer.store import Store, StoredTable, StoreLost
+from dealer.store import Store, StoreDoubted, StoredTable, StoreLost
 from dealer.table import OutOfBounds, Refused
 from dealer.table_live import Decision, LiveTable
 from rngsvc.client import Client, Table
@@ -28,7 +28,7 @@ class CardRoom:
     """Opens tables and keeps them going. `stopped` is set when a table met a defect: then everything must stop.
 
     ``auditor`` are the raw X25519 and Ed25519 public keys of the tables' auditor; ``clock`` gives ms since 1970;
-    ``decided`` is told of each decision at any table.
+    ``decided`` is told of each decision at any table. Raises StoreFailed.
     """
 
     def __init__(
@@ -48,7 +48,10 @@ class CardRoom:
         self._live: dict[bytes, LiveTable] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.stopped = asyncio.Event()
-        self._cashier = PlayMoney(grant, store.balances())
+        try:
+            self._cashier = PlayMoney(grant, store.balances())
+        except OutOfBalance as error:
+            raise StoreDoubted(str(error)) from error
 
     def start(self) -> None:
         """Let all stored tables go on."""
@@ -91,9 +94,7 @@ class CardRoom:
         error = None if task.cancelled() else task.exception()
         if error is None:
             return
-        if isinstance(error, StoreLost):
-            _log.critical("the store is lost", why=str(error))
-        else:
+        if not isinstance(error, StoreLost):  # of which the store itself has told
             _log.critical("a table met a defect", exc_info=error)
         self.stopped.set()
 

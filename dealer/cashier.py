@@ -39,6 +39,10 @@ class NotEnough(Exception):
         super().__init__(f"{self.field}: {self.allowed}")
 
 
+class OutOfBalance(Exception):
+    """Money has appeared or vanished: nobody may be shown, or paid, anything of it."""
+
+
 class Cashier(Protocol):
     """Who changes money for chips. The caller stores the transfers together with what they pay for, then posts them."""
 
@@ -52,11 +56,14 @@ class Cashier(Protocol):
         """Carry out transfers that are stored."""
 
     def load(self, balances: Mapping[str, int]) -> None:
-        """Take the balances that are stored: at the start, and after a write of unknown outcome."""
+        """Take the balances that are stored: at the start, and after a write of unknown outcome.
+
+        Raises OutOfBalance.
+        """
 
 
 class Ledger:
-    """Accounts and their balances, which add up to nothing."""
+    """Accounts and their balances, which add up to nothing. Raises OutOfBalance if they do not."""
 
     def __init__(self, balances: Mapping[str, int] | None = None) -> None:
         self._balances = Counter(balances or {})
@@ -75,9 +82,12 @@ class Ledger:
         self.check()
 
     def check(self) -> None:
-        """Stop if the ledger does not balance, or an account but the bank's is overdrawn."""
-        assert sum(self._balances.values()) == 0, "the ledger does not balance"
-        assert all(amount >= 0 for name, amount in self._balances.items() if name != BANK), "an account is overdrawn"
+        """Raise OutOfBalance if the accounts do not add up to nothing, or one but the bank's is overdrawn."""
+        if out := sum(self._balances.values()):
+            raise OutOfBalance(f"the ledger does not balance: its accounts add up to {out} cents, not to 0")
+        for name, amount in self._balances.items():
+            if amount < 0 and name != BANK:
+                raise OutOfBalance(f"the ledger does not balance: {name} is overdrawn by {-amount} cents")
 
 
 class PlayMoney:

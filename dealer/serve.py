@@ -84,7 +84,12 @@ async def run(settings: Settings, shown: dict[str, str]) -> int:
     metrics.build.info({"version": version("sealed-shoe")})
     lost = asyncio.Event()
     loop = asyncio.get_running_loop()
-    store = await _taken(settings, lambda: loop.call_soon_threadsafe(lost.set), signals.stop)
+
+    def lose(why: str) -> None:
+        _log.critical("the store is lost", store=str(settings.store), why=why)
+        lost.set()
+
+    store = await _taken(settings, lambda why: loop.call_soon_threadsafe(lose, why), signals.stop)
     if store is None:
         return EXIT_OK
     async with _card_room(settings, ObservedStore(store, metrics), metrics) as (room, service):
@@ -125,7 +130,7 @@ async def run(settings: Settings, shown: dict[str, str]) -> int:
         return EXIT_STOPPED if stopped else EXIT_OK
 
 
-async def _taken(settings: Settings, lost: Callable[[], object], stop: asyncio.Event) -> Store | None:
+async def _taken(settings: Settings, lost: Callable[[str], object], stop: asyncio.Event) -> Store | None:
     """Take the store. A standby waits until nobody else has it; None if it was told to stop meanwhile."""
     said = ""
     while not stop.is_set():

@@ -13,6 +13,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from dealer.config import ConfigurationRefused
+
 Ready = Callable[[], dict[str, Any]]
 
 
@@ -35,10 +37,17 @@ def operator_pages(registry: CollectorRegistry, ready: Ready) -> Starlette:
 
 @contextlib.asynccontextmanager
 async def listening(address: str, pages: Starlette) -> AsyncIterator[str]:
-    """Serve pages at HOST:PORT while the context lasts; give the address that was found. Raises OSError."""
+    """Serve pages at HOST:PORT while the context lasts; give the address that was found.
+
+    Raises ConfigurationRefused.
+    """
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
-    with socket.create_server((host, int(port)), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as found:
+    try:
+        found = socket.create_server((host, int(port)), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise ConfigurationRefused([f"http_operator: {address}: {error.strerror or error}"]) from error
+    with found:
         server = uvicorn.Server(
             uvicorn.Config(pages, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2)
         )

@@ -12,7 +12,7 @@ from dealer.commands.exit_codes import Ended, ExitCode
 from dealer.config import SETTINGS, ConfigurationRefused, load
 from dealer.demo_service import NoService, child_service
 from dealer.serve import EXIT_STOPPED, run
-from dealer.store import StoreFailed, StoreHeld, StoreLost, StoreUnreachable
+from dealer.store import StoreDoubted, StoreFailed, StoreHeld, StoreLost, StoreUnreachable
 from dealer.store.location import ExtraMissing
 from dealer.tokens import KEY_BYTES
 from rngsvc.client import CallFailed, Unproven
@@ -42,7 +42,7 @@ def command(ctx: click.Context, /, ephemeral: bool, config_file: Path | None, **
             code = asyncio.run(run(settings, {}))
     except ConfigurationRefused as error:
         raise Ended(ExitCode.CONFIGURATION, str(error)) from error
-    except (StoreHeld, StoreLost) as error:
+    except (StoreDoubted, StoreHeld, StoreLost) as error:
         click.echo(f"Error: {error}", err=True)
         code = EXIT_STOPPED
     except StoreUnreachable as error:

@@ -41,6 +41,10 @@ class StoreLost(StoreFailed):
     """The store is gone for this process, and perhaps another dealer's by now: it stops; a fresh start finds out."""
 
 
+class StoreDoubted(StoreFailed):
+    """What is stored contradicts itself: nobody may be paid by it before a person has looked at it."""
+
+
 class StoreHeld(StoreFailed):
     """Another dealer has the store."""
 

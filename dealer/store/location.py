@@ -56,11 +56,11 @@ class Location(NamedTuple):
         return f"sqlite:{self.path}" if self.path else "memory:"
 
 
-def open_store(location: Location, lost: Callable[[], object] = lambda: None) -> Store:
+def open_store(location: Location, lost: Callable[[str], object] = lambda _: None) -> Store:
     """Take a store, which is made if it is not there.
 
-    ``lost`` is called, perhaps from another thread, when the store turns out to be gone for good. Raises StoreHeld,
-    StoreUnreachable, another StoreFailed, or ExtraMissing.
+    ``lost`` is called with the reason, perhaps from another thread, when the store turns out to be gone for good.
+    Raises StoreHeld, StoreUnreachable, another StoreFailed, or ExtraMissing.
     """
     if location.path:
         return SqliteStore(location.path, lost)

@@ -51,15 +51,15 @@ T = TypeVar("T")
 class PostgresStore:
     """`Store` in ``schema`` of the database at ``uri``; the schema is made if it is not there.
 
-    ``lost`` is called once, from the store's thread, when the session is gone. Raises StoreHeld, StoreUnreachable,
-    StoreFailed. Passwords come from the environment.
+    ``lost`` is called once, from the store's thread, with the reason, when the session is gone. Raises StoreHeld,
+    StoreUnreachable, StoreFailed. Passwords come from the environment.
     """
 
-    def __init__(self, uri: str, schema: str, lost: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, uri: str, schema: str, lost: Callable[[str], object] = lambda _: None) -> None:
         self._uri = uri
         self._schema = schema
         # While it opens, an exception says all there is to say.
-        self._tell_lost: Callable[[], object] = lambda: None
+        self._tell_lost: Callable[[str], object] = lambda _: None
         self._gone = ""
         self._session: Connection = None
         self._heart: asyncio.Task[None] | None = None
@@ -150,7 +150,7 @@ class PostgresStore:
         if not self._gone:
             self._gone = why
             self._session.terminate()
-            self._tell_lost()
+            self._tell_lost(why)
         return StoreLost(f"PostgreSQL: {self._gone}")
 
     async def _reading(self, ask: Callable[[Connection], Awaitable[T]]) -> T:

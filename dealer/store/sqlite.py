@@ -19,6 +19,8 @@ from dealer.store.migrations import layout_changes
 _BUSY_S: Final = 5.0
 # After these nobody knows what is on the disk, and asking again may give a wrong answer.
 _DOUBTS: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+# What every layout has.
+_TABLES: Final = frozenset({"tables", "journal", "ledger", "accounts", "hands"})
 _CHANGE_BALANCE: Final = (
     "INSERT INTO accounts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET balance = balance + excluded.balance"
 )
@@ -27,10 +29,10 @@ _CHANGE_BALANCE: Final = (
 class SqliteStore:
     """`Store` in the file ``path``, which is made if it is not there.
 
-    ``lost`` is called once, when what is on the disk is in doubt. Raises StoreHeld, StoreFailed.
+    ``lost`` is called once, with the reason, when what is on the disk is in doubt. Raises StoreHeld, StoreFailed.
     """
 
-    def __init__(self, path: Path, lost: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, path: Path, lost: Callable[[str], object] = lambda _: None) -> None:
         self._path = path
         self._tell_lost = lost
         self._gone = ""
@@ -49,6 +51,7 @@ class SqliteStore:
         except (sqlite3.Error, OSError) as error:
             raise StoreFailed(f"store {path}: {error}") from error
         try:
+            self._look_whose_it_is()
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("PRAGMA foreign_keys = ON")
@@ -58,6 +61,12 @@ class SqliteStore:
         except (sqlite3.Error, StoreFailed) as error:
             self._db.close()
             raise StoreFailed(f"store {path}: {error}") from error
+
+    def _look_whose_it_is(self) -> None:
+        """Raise StoreFailed for a database of something else, before anything in it is changed."""
+        made = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if made and not made >= _TABLES:
+            raise StoreFailed("it is no dealer's store")
 
     @contextmanager
     def _doubted(self) -> Iterator[sqlite3.Connection]:
@@ -70,7 +79,7 @@ class SqliteStore:
             if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in _DOUBTS:
                 raise StoreFailed(said) from error
             self._gone = said
-            self._tell_lost()
+            self._tell_lost(str(error))
             raise StoreLost(said) from error
 
     @contextmanager

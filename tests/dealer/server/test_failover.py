@@ -230,7 +230,10 @@ def test_a_dealer_whose_session_is_cut_deals_no_more_and_the_standby_goes_on(
             await cut_sessions(both.store)
             code, logged = await asyncio.to_thread(first.ended)
             assert code == STOPPED
-            assert "the store is lost" in logged
+            (line,) = [json.loads(line) for line in logged.splitlines() if "the store is lost" in line]
+            assert line["level"] == "critical"
+            assert line["store"] == str(Location.parse(both.store))
+            assert line["why"]
             assert "defect" not in logged
             await asyncio.to_thread(standby.ready.get, timeout=TAKEOVER_S)
             over = [len(player.hands_over) for player in players]

@@ -5,6 +5,9 @@ import contextlib
 import json
 import re
 import signal
+import sqlite3
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -303,6 +306,23 @@ def test_a_room_logs_its_life_in_json_lines(tmp_path: Path, service: dict[str, A
     assert lines[0]["operator"].startswith("http://127.0.0.1:")
 
 
+def test_a_ledger_that_does_not_balance_is_said_in_one_line(tmp_path: Path, service: dict[str, Any]) -> None:
+    with world.house(tmp_path, service) as house:
+        house.stop()
+        with contextlib.closing(sqlite3.connect(tmp_path / "tables.sqlite3")) as db:
+            db.execute("INSERT INTO accounts VALUES ('player:ann', 5)")
+            db.commit()
+        again = subprocess.run(
+            [sys.executable, "-m", *house.arguments],
+            capture_output=True,
+            text=True,
+            timeout=world.TIMEOUT_S,
+            check=False,
+        )
+    assert again.returncode == 4
+    assert again.stderr == "Error: the ledger does not balance: its accounts add up to 5 cents, not to 0\n"
+
+
 def test_an_address_that_is_taken_is_said_in_one_line(tmp_path: Path, service: dict[str, Any]) -> None:
     with world.house(tmp_path, service) as first:
         other = tmp_path / "other"
@@ -313,7 +333,7 @@ def test_an_address_that_is_taken_is_said_in_one_line(tmp_path: Path, service: d
         ):
             second = world.House(other, service)
             second.arguments += [f"--{setting}", address]
-            with pytest.raises(AssertionError, match=r"in use|listen: ") as refused:
+            with pytest.raises(AssertionError, match=setting.replace("-", "_") + ": ") as refused:
                 second.start()
             assert "Traceback" not in str(refused.value)
         assert get(first, "/healthz")[0] == 200

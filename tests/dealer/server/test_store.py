@@ -1,7 +1,9 @@
 """What a table does when its store fails: refused, stored but reported as failed, or gone."""
 
 import asyncio
+import contextlib
 import json
+import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -161,7 +163,7 @@ VERBS: dict[str, Callable[[Store], None]] = {
 }
 
 
-def taken_over(location: Location, lost: Callable[[], object] = lambda: None) -> Store:
+def taken_over(location: Location, lost: Callable[[str], object] = lambda _: None) -> Store:
     """Open a store as a standby does: the server may need a moment to see that a session has ended."""
     ends = time.monotonic() + 10
     while True:
@@ -184,7 +186,7 @@ def test_a_wire_that_is_cut_in_a_commit_loses_the_store_and_the_write_is_whole_o
     """`before`: refused; `after`: stored, but nobody is told."""
     wire = Wire(short_folder, postgres().address())
     lost: list[str] = []
-    store = open_store(wire.location, lambda: lost.append("lost"))
+    store = open_store(wire.location, lost.append)
     store.create(T, "limit_stud", "1/2")
     without = contents(store)
     wire.cut(when)
@@ -193,7 +195,8 @@ def test_a_wire_that_is_cut_in_a_commit_loses_the_store_and_the_write_is_whole_o
     for use in (*VERBS.values(), lambda store: store.tables()):
         with pytest.raises(StoreLost):
             use(store)
-    assert lost == ["lost"], "its dealer is told once"
+    assert len(lost) == 1, "its dealer is told once"
+    assert lost[0], "and told why"
     store.close()
     again = taken_over(wire.location)
     assert (contents(again) != without) is (when == "after")
@@ -251,8 +254,8 @@ def test_a_database_that_goes_away_while_the_store_is_opened_cannot_be_reached_a
     for when in ("before", "after"):
         wire.cut(when)  # the first commit makes the layout
         with pytest.raises(StoreUnreachable):
-            taken_over(wire.location, lambda: lost.append("lost"))
-    store = taken_over(wire.location, lambda: lost.append("lost"))
+            taken_over(wire.location, lost.append)
+    store = taken_over(wire.location, lost.append)
     store.create(T, "limit_stud", "1/2")
     store.close()
     wire.close()
@@ -267,7 +270,7 @@ def test_a_wire_that_carries_nothing_any_more_is_noticed(short_folder: Path) -> 
 
     wire = Wire(short_folder, postgres().address())
     lost = threading.Event()
-    store = open_store(wire.location, lost.set)
+    store = open_store(wire.location, lambda _: lost.set())
     wire.cut("silently")
     assert lost.wait(HEARTBEAT_S + UNANSWERED_S + 5)
     with pytest.raises(StoreLost):
@@ -281,7 +284,7 @@ def test_an_idle_session_that_is_cut_is_noticed(short_folder: Path) -> None:
 
     wire = Wire(short_folder, postgres().address())
     lost = threading.Event()
-    store = open_store(wire.location, lost.set)
+    store = open_store(wire.location, lambda _: lost.set())
 
     async def cut() -> None:
         import asyncpg
@@ -294,6 +297,23 @@ def test_an_idle_session_that_is_cut_is_noticed(short_folder: Path) -> None:
     assert lost.wait(10)
     store.close()
     wire.close()
+
+
+def test_a_file_of_something_else_is_no_dealers_store_and_stays_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "log.sqlite3"
+    with contextlib.closing(sqlite3.connect(file)) as db:
+        db.executescript("CREATE TABLE head (size INTEGER); PRAGMA user_version = 2;")
+    was = file.read_bytes()
+    with pytest.raises(StoreFailed, match=r"log\.sqlite3: it is no dealer's store"):
+        SqliteStore(file)
+    assert file.read_bytes() == was
+
+
+def test_a_seat_that_is_not_there_is_refused_before_the_money_is_looked_at() -> None:
+    store = MemoryStore()
+    store.create(T, "limit_stud", "1/2")
+    with pytest.raises(Refused, match=r"seat: must be 1\.\."):
+        live_on(store).sit("ann", 99, 10**9, b"request")
 
 
 def test_a_disk_that_fails_loses_the_store_and_a_full_one_does_not(tmp_path: Path) -> None:
@@ -312,11 +332,12 @@ def test_a_disk_that_fails_loses_the_store_and_a_full_one_does_not(tmp_path: Pat
     torn = (tmp_path / "tables.sqlite3").read_bytes()
     (tmp_path / "tables.sqlite3").write_bytes(torn[:4096] + b"\xff" * (len(torn) - 4096))
     lost: list[str] = []
-    again = SqliteStore(tmp_path / "tables.sqlite3", lambda: lost.append("lost"))
+    again = SqliteStore(tmp_path / "tables.sqlite3", lost.append)
     for _ in range(2):
         with pytest.raises(StoreLost):
             again.append(T, [{"n": 2}], [])
         with pytest.raises(StoreLost):
             again.balances()
-    assert lost == ["lost"], "its dealer is told once"
+    assert len(lost) == 1, "its dealer is told once"
+    assert lost[0], "and told why"
     again.close()

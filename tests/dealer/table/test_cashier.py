@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dealer
-from dealer.cashier import BANK, RAKE, Cashier, Ledger, NotEnough, PlayMoney, Transfer, rack, wallet
+from dealer.cashier import BANK, RAKE, Cashier, Ledger, NotEnough, OutOfBalance, PlayMoney, Transfer, rack, wallet
 from dealer.house_rules import HouseRules, Rake
 from dealer.rooms import GAMES
 from dealer.state import NeedAction, NeedCards, NeedShuffle
@@ -52,7 +52,7 @@ def test_a_restarted_cashier_gives_nobody_twice() -> None:
 
 @pytest.mark.parametrize("balances", [{"player:ann": 1}, {BANK: 5, "player:ann": -5}])
 def test_a_ledger_that_does_not_balance_stops(balances: dict[str, int]) -> None:
-    with pytest.raises(AssertionError):
+    with pytest.raises(OutOfBalance, match="does not balance"):
         Ledger(balances)
 
 
