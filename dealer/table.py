@@ -222,7 +222,8 @@ class Table:
 
     # --- coming and going
 
-    def _sit(self, command: Sit) -> None:
+    def may_sit(self, command: Sit) -> None:
+        """Raise Refused if a player cannot take that seat with so many chips, whether he has them or not."""
         player, number, amount = command
         if not 1 <= number <= self.rules.most_players:
             raise OutOfBounds("seat", f"must be 1..{self.rules.most_players}")
@@ -241,6 +242,10 @@ class Table:
         if number in self.seats:
             free = [str(n) for n in range(1, self.rules.most_players + 1) if n not in self.seats]
             raise Refused("seat", f"must be a free one: {', '.join(free) or 'there is none'}")
+
+    def _sit(self, command: Sit) -> None:
+        self.may_sit(command)
+        player, number, amount = command
         # CC-1: he is not in before he has said "I play".
         must_say = self.rules.ante_posting is AntePosting.BY_DEFAULT_UNLESS_TURNED_OFF
         self.seats[number] = Seat(number, player, amount, owed_on_sitting_down(self.rules), sits_out=must_say)
@@ -369,7 +374,9 @@ class Table:
 
     def _play(self, command: Play, now_ms: int) -> None:
         seat = self.seat_of(command.player)
-        if command.hand != self.number or self.hand is None:
+        if self.hand is None or (self.hand.over and command.hand != self.number):
+            raise Refused("hand", "must be one that is being played, and none is")
+        if command.hand != self.number:
             raise Refused("hand", f"must be the one that is being played, {self.number}")
         if self.repeats(command):
             return

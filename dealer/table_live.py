@@ -22,7 +22,7 @@ from dealer.shufflers import CardsLost, NotTrusted, SealedShoe
 from dealer.state import Hand, NeedAction, NeedCards
 from dealer.store import FinishedHand, Store, StoredTable, StoreFailed, StoreLost
 from dealer.stub import Location
-from dealer.table import Refused, Table
+from dealer.table import Refused, Status, Table
 from dealer.table_commands import (
     Begin,
     Close,
@@ -246,7 +246,11 @@ class LiveTable:
 
     def sit(self, player: str, seat: int, amount: int, request: bytes) -> None:
         """Give a player a seat and his chips. Raises as `do`, and NotEnough."""
-        self.do(Sit(player, seat, amount), request=request, transfers=self._brought(player, amount, request))
+        self.refresh()
+        command = Sit(player, seat, amount)
+        if request.hex() not in self._requests:
+            self.table.may_sit(command)
+        self.do(command, request=request, transfers=self._brought(player, amount, request))
         if not self._watchers.get(player) and self.table.seat_of(player).connected:
             self.do(Disconnected(player))
 
@@ -379,6 +383,12 @@ class LiveTable:
     def in_hand(self) -> bool:
         """Say whether a hand has begun that is not closed at the shuffle service yet."""
         return self.table.playing or (self.seq != 0 and self.table.number == self.seq)
+
+    @property
+    def status(self) -> Status:
+        """Say whether the table takes players; it is closed only when the last hand's history can be had."""
+        status = self.table.status
+        return Status.CLOSING if status is Status.CLOSED and self.in_hand else status
 
     @property
     def distrusts(self) -> bool:

@@ -148,7 +148,7 @@ def summary(live: LiveTable) -> table_pb2.TableSummary:
         seats=live.rules.most_players,
         players=len(live.table.seats),
         buy_in_cents=live.stakes.buy_in,
-        status=_STATUSES[live.table.status],
+        status=_STATUSES[live.status],
     )
 
 
@@ -183,7 +183,7 @@ def state(live: LiveTable, player: str) -> table_pb2.TableState:
         choices=_choices(asked.choices) if asked and his_turn else [],
         delay=live.delay,
         window_ends_ms=live.window_ends_ms,
-        status=_STATUSES[table.status],
+        status=_STATUSES[live.status],
     )
 
 

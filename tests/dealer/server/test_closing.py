@@ -39,7 +39,13 @@ async def until_closed(house: world.House, players: list[world.Player]) -> None:
     playing = [asyncio.create_task(player.play()) for player in players]
     async with asyncio.timeout(world.TIMEOUT_S):
         while (await listed(house, players[0].table)).status != CLOSED:  # noqa: ASYNC110  (the lobby tells nobody)
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.002)
+        # Closed means that the last hand can be had, too.
+        async with world.stub(house.address, house.token("zoe")) as room:
+            newest = (await room.GetHistory(table_pb2.GetHistoryRequest(table=players[0].table))).hand
+            async for message in room.Watch(table_pb2.WatchRequest(table=players[0].table)):
+                assert newest == message.state.hand
+                break
     for task in playing:
         task.cancel()
     await asyncio.gather(*playing, return_exceptions=True)

@@ -669,6 +669,12 @@ def test_an_action_sent_twice_counts_once() -> None:
 
 
 @pytest.mark.rule("AL-7")
+def test_an_action_before_any_hand_is_told_that_none_is_being_played() -> None:
+    game = Game(LIMIT_STUD)
+    with pytest.raises(Refused, match="hand: must be one that is being played, and none is"):
+        game.do(Play(game.player(1), 0, 0, Act.FOLD))
+
+
 def test_an_action_for_another_decision_or_hand_is_refused() -> None:
     game = Game(CASINO_CLUB, 3)
     game.begin()
