@@ -37,6 +37,9 @@ from rngsvc.store.address import split_address
 
 ENVIRONMENT_PREFIX: Final = "RNGSVC_"
 
+COMMAND_FACTS: Final = ("grpc", "log_key")
+"""What may stand in braces in `daily_command`."""
+
 MAX_ORIGIN_CHARACTERS: Final = 200
 """It stands in every checkpoint up to three times; two of these fit into the head guard."""
 
@@ -179,6 +182,10 @@ def _command_line(text: str) -> str:
         words = []
     if not words:
         raise ValueError("must be a command line, quoted as for a shell; no shell reads it")
+    for name in re.findall(r"\{(\w+)\}", text):
+        if name not in COMMAND_FACTS:
+            allowed = " and ".join(f"{{{each}}}" for each in COMMAND_FACTS)
+            raise ValueError(f"must have no {{{name}}}; {allowed} are filled in, and nothing else")
     return text
 
 

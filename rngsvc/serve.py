@@ -32,7 +32,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509 import Certificate, load_pem_x509_certificates
 
 from rngsvc import logs, server, site
-from rngsvc.config import Address, ConfigurationRefused, IntegrityPolicy, Problem, Settings, load
+from rngsvc.config import COMMAND_FACTS, Address, ConfigurationRefused, IntegrityPolicy, Problem, Settings, load
 from rngsvc.cosigning import Cosigner
 from rngsvc.entropy import EntropySource, GeneratorFailed, OperatorFile, device_source, kernel_source
 from rngsvc.errors import SigningStopped, TryAgain
@@ -567,7 +567,7 @@ async def _scheduled(
     log_key = core.keys.first.vkey
     place = _audit_place(settings, f"http://{_reached_from_here(address_of(public))}", log_key)
     newest = await _newest_daily_ms(core)
-    facts = {"grpc": str(_reached_from_here(calls)), "log_key": log_key}
+    facts = dict(zip(COMMAND_FACTS, (str(_reached_from_here(calls)), log_key), strict=True))
     line = settings.daily_command
     command = command_job(line, facts, newest, settings.daily_limit_s) if line else None
     afterwards: set[asyncio.Task[None]] = set()

@@ -268,3 +268,13 @@ def test_the_example_on_the_page_is_a_configuration(tmp_path: Path) -> None:
     (tmp_path / "rngsvc.toml").write_text(example)
     assert load({}, {}, tmp_path / "rngsvc.toml").settings.has_tls
     assert set(tomllib.loads(example)) <= set(SETTINGS)
+
+
+def test_a_daily_command_names_only_what_is_filled_in() -> None:
+    refused = refusals({"daily_command": "nosuch {foo}"})
+    assert len(refused) == 1
+    assert "daily_command" in refused[0]
+    assert "{foo}" in refused[0]
+    assert "{grpc} and {log_key}" in refused[0]
+    whole = "battery {grpc} --key={log_key} '{}' '{\"a\": 1}'"
+    assert load({**LEAST, "daily_command": whole}, {}, None).settings.daily_command == whole
