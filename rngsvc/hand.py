@@ -24,6 +24,11 @@ class State(StrEnum):
     DRAWN = "drawn"
     CLOSED = "closed"
 
+    @property
+    def hand(self) -> str:
+        """What a hand in this state is called."""
+        return f"{'an' if self is State.UNCHOSEN else 'a'} {self} hand"
+
     __hash__ = str.__hash__  # an enum's own is a Python call, and every step looks its transition up
 
 
@@ -61,12 +66,20 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
 }
 
 
-class IllegalStep(Exception):
-    """The table has no such step; the hand is unchanged."""
+_ONLY_AT_TWIN_TABLES: Final = (Event.SEAL_TWIN, Event.CHOOSE)
+_NOT_AT_TWIN_TABLES: Final = (Event.SEAL, Event.DRAW)
 
-    def __init__(self, state: State, event: Event) -> None:
-        legal = sorted(e for s, e in TRANSITIONS if s is state)
-        super().__init__(f"a {state} hand allows no {event}, only: {', '.join(legal) or 'nothing'}")
+
+class IllegalStep(Exception):
+    """The table of transitions has no such step; the hand is unchanged.
+
+    ``twin`` says which kind of table it is, so that the steps named are those that it has.
+    """
+
+    def __init__(self, state: State, event: Event, *, twin: bool | None = None) -> None:
+        elsewhere = () if twin is None else _NOT_AT_TWIN_TABLES if twin else _ONLY_AT_TWIN_TABLES
+        legal = sorted(e for s, e in TRANSITIONS if s is state and e not in elsewhere)
+        super().__init__(f"{state.hand} allows no {event}, only: {', '.join(legal) or 'nothing'}")
         self.state = state
         self.event = event
 

@@ -563,7 +563,7 @@ class Service:
         # What is lost cannot be closed by the service when it expires, so that an operator must still be able to.
         self._check_step(table, hand, Event.CLOSE, batch, may_be_overdue=request.outcome == "lost")
         if request.outcome == "complete" and hand.state not in {State.SEALED, State.DRAWN}:
-            raise Refused(Reason.WRONG_STATE, f"outcome: a {hand.state} hand was not played; it can only be aborted")
+            raise Refused(Reason.WRONG_STATE, f"outcome: {hand.state.hand} was not played; it can only be aborted")
         return self._close_now(table, hand, request.outcome, request.reason, batch)
 
     def _expire(self, table_id: bytes, batch: Batch) -> int:
@@ -638,7 +638,7 @@ class Service:
 
     async def _promised_before(self, _table: Table, hand: Hand, request: PromiseSeeds, head: Head) -> Logged:
         if hand.promised is None:
-            raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.PROMISE)))
+            raise _wrong_state(hand, Event.PROMISE)
         logged = await self.log.logged(hand.promised.position, head=head)
         entry = _entry(logged, PromiseEntry)
         _check_same("hands", (entry.first, entry.promises), (request.first, request.promises))
@@ -646,7 +646,7 @@ class Service:
 
     async def _sealed_before(self, table: Table, hand: Hand, request: SealShuffle, head: Head) -> Shuffled:
         if not hand.shuffles:
-            raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.SEAL)))
+            raise _wrong_state(hand, Event.SEAL)
         given = self.secrets.given(table.id, hand, request.contributions)
         first = hand.shuffles[0]
         _check_same("item_count, contributions", (first.n, first.contributions), (request.n, given.root))
@@ -658,7 +658,7 @@ class Service:
 
     async def _chosen_before(self, table: Table, hand: Hand, request: ChooseTwin, head: Head) -> Shuffled:
         if not hand.chosen:
-            raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.CHOOSE)))
+            raise _wrong_state(hand, Event.CHOOSE)
         choices = self.secrets.chosen(table.id, hand, request.choices)
         logged = await self.log.logged(hand.chosen.position, head=head)
         _check_same("choices", _entry(logged, ChooseEntry).choices, tuple(choice or b"" for choice in choices))
@@ -666,7 +666,7 @@ class Service:
 
     async def _reshuffled_before(self, table: Table, hand: Hand, request: Reshuffle, head: Head) -> Shuffled:
         if not 0 < request.k < len(hand.shuffles):
-            raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.RESHUFFLE)))
+            raise _wrong_state(hand, Event.RESHUFFLE)
         shuffle = hand.shuffles[request.k]
         _check_same("locations", shuffle.inputs, request.locations)
         dealt = self.secrets.dealt(table.id, hand, request.k)
@@ -674,7 +674,7 @@ class Service:
 
     async def _opened_before(self, table: Table, hand: Hand, request: OpenCards, _head: Head) -> Openings:
         if not self._all_open(table, hand, request):
-            raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.OPEN)))
+            raise _wrong_state(hand, Event.OPEN)
         return self._openings(table, hand, request)
 
     async def _closed_before(self, _table: Table, hand: Hand, request: CloseHand, head: Head) -> Logged:
@@ -691,7 +691,7 @@ class Service:
 
     async def _drawn_before(self, table: Table, hand: Hand, request: DrawNumbers, head: Head) -> Numbers:
         if not hand.drawn:
-            raise Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, Event.DRAW)))
+            raise _wrong_state(hand, Event.DRAW)
         given = self.secrets.given(table.id, hand, request.contributions)
         logged = await self.log.logged(hand.drawn.position, head=head)
         entry = _entry(logged, DrawEntry)
@@ -819,8 +819,8 @@ class Service:
         """Refuse ``event`` unless the hand's state, its time and the table's order allow it."""
         try:
             life.next_state(hand.state, event)
-        except IllegalStep as illegal:
-            raise Refused(Reason.WRONG_STATE, str(illegal)) from None
+        except IllegalStep:
+            raise _wrong_state(hand, event) from None
         lowest = table.last_closed + 1
         if event is not Event.PROMISE and hand.seq != lowest:
             raise Refused(Reason.LOWER_HAND_OPEN, f"seq: hand {lowest} of the table is not closed yet")
@@ -879,6 +879,10 @@ def _entry(logged: Logged, kind: type[EntryType]) -> EntryType:
     entry = parse_entry(logged.entry)
     assert isinstance(entry, kind), "a hand's step names its own kind of entry"
     return entry
+
+
+def _wrong_state(hand: Hand, event: Event) -> Refused:
+    return Refused(Reason.WRONG_STATE, str(IllegalStep(hand.state, event, twin=hand.reserved.twin is not None)))
 
 
 def _check_same(fields: str, logged: object, asked: object, what: str = "the hand has this step with others") -> None:

@@ -41,10 +41,10 @@ def command() -> None:
 def log(origin: str, output: Path | None, uri: str | None, as_json: bool) -> None:
     """Make the log's signing key, and print the verifier key that callers and players are given."""
     with _refusals():
+        check_key_name(origin, "origin")
         if output := _in_file(output, uri):
             public = make_signing_key(output, origin)
         else:
-            check_key_name(origin, "origin")
             public = NoteKey(origin, token_keys().make_token_signing_key(uri).public_key)
     if as_json:
         print_json({"file": str(output) if output else uri, "origin": origin, "log_key": public.vkey})

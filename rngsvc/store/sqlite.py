@@ -82,7 +82,7 @@ class SqliteStore:
             self._unlock()
             raise StoreHeld(f"{self._path}: another process holds {lock.name}; a log has one writer") from None
         except OSError as error:
-            raise StoreRefused(f"{lock}: {error}") from error
+            raise StoreRefused(f"{lock}: {error.strerror}") from error
 
     def _unlock(self) -> None:
         if self._lock_fd is not None:

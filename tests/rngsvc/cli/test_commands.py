@@ -348,6 +348,9 @@ def test_a_sample_goes_to_standard_output(service: RunningService) -> None:
 def test_keys_are_made_once_and_a_service_runs_on_them(tmp_path: Path) -> None:
     made = rngsvc("keygen", "log", "--origin", "cardroom.example/rng", "-o", tmp_path / "log.key", "--json").json
     assert rngsvc("keygen", "seeds", "-o", tmp_path / "seeds.key").code == ExitCode.OK
+    nameless = rngsvc("keygen", "log", "--origin", "", "-o", tmp_path / "nameless.key")
+    assert nameless.code == ExitCode.USAGE
+    assert "origin: must be 1..255" in nameless.stderr
     again = rngsvc("keygen", "log", "--origin", "cardroom.example/rng", "-o", tmp_path / "log.key")
     assert again.code == ExitCode.USAGE
     assert "exists" in again.stderr

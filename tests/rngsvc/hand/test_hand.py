@@ -220,3 +220,15 @@ def test_the_life_of_a_hand_knows_no_clock_and_no_input() -> None:
     source = (Path(rngsvc.protocol.__path__[0]).parent / "hand.py").read_text()
     imported = set(re.findall(r"^(?:from|import) (\S+)", source, re.MULTILINE))
     assert imported == {"collections.abc", "enum", "typing"}
+
+
+@pytest.mark.parametrize(
+    ("state", "twin", "named"),
+    [
+        (State.RESERVED, False, "a reserved hand allows no open, only: close, draw, promise, seal"),
+        (State.RESERVED, True, "a reserved hand allows no open, only: close, promise, seal_twin"),
+        (State.UNCHOSEN, True, "an unchosen hand allows no open, only: choose, close"),
+    ],
+)
+def test_a_refusal_names_the_steps_that_this_kind_of_table_has(state: State, twin: bool, named: str) -> None:
+    assert str(IllegalStep(state, Event.OPEN, twin=twin)) == named

@@ -252,3 +252,11 @@ async def test_closing_lets_a_commit_in_progress_come_to_its_end(store: SqliteSt
     again = SqliteStore(path)
     assert await again.open() == writer.head
     await again.close()
+
+
+@pytest.mark.asyncio
+async def test_a_missing_folder_is_told_once(tmp_path: Path) -> None:
+    lock = tmp_path / "nowhere" / "log.sqlite3.lock"
+    with pytest.raises(StoreRefused) as refused:
+        await SqliteStore(tmp_path / "nowhere" / "log.sqlite3").open()
+    assert str(refused.value) == f"{lock}: No such file or directory"
