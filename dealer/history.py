@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 
-from dealer.actions import Act, Action
+from dealer.actions import Act, Action, IllegalAction
 from dealer.cards import item_of, of_item
 from dealer.events import (
     Acted,
@@ -31,7 +31,7 @@ from dealer.events import (
     Voided,
     Won,
 )
-from dealer.hand import apply, protect, reshuffled, start, supply, void
+from dealer.hand import WrongCards, apply, protect, reshuffled, start, supply, void
 from dealer.house_rules import HouseRules, Stakes, Structure
 from dealer.state import Hand, NeedCards
 from dealer.stub import Location
@@ -175,7 +175,11 @@ def replay(written: Mapping[str, Any], rules: HouseRules) -> Hand:
     events = written["events"]
     hand = started(written, rules)
     while len(hand.events) < len(events):
-        hand = next_of(hand, events[len(hand.events) :])
+        number = len(hand.events)
+        try:
+            hand = next_of(hand, events[number:])
+        except (IllegalAction, WrongCards) as refused:
+            raise ValueError(f"events[{number}]: {refused}") from refused
     again = visible_events(hand, Reader.HOUSE)
     for number, (event, made) in enumerate(zip(events, again, strict=False)):
         if event != made:
@@ -221,7 +225,9 @@ def next_of(hand: Hand, events: Sequence[Mapping[str, Any]]) -> Hand:
         case "dealt" | "burned" | "community_card" if isinstance(hand.awaits, NeedCards):
             if len(events) < len(hand.awaits.places):
                 raise ValueError(f"events: the history ends in a deal, {len(hand.awaits.places)} places were due")
-            moves = [event["cards"][0] for event in events[: len(hand.awaits.places)]]
+            moves = [event["cards"][0] for event in events[: len(hand.awaits.places)] if "cards" in event]
+            if any(move["how"] == "dealt" and "item" not in move for move in moves):
+                raise ValueError(f"events[{len(hand.events)}]: only the house's own history has every card")
             return supply(hand, [of_item(move["item"], hand.deck_size) for move in moves if move["how"] == "dealt"])
         case other:
             raise ValueError(f"events[{len(hand.events)}]: {other} follows from nothing")

@@ -47,15 +47,22 @@ def check(written: Mapping[str, Any], rules: HouseRules) -> Hand:
             hidden = _hidden_at_showdown(hand, seen)
             if hidden and made[number]["event"] in {"won", "raked", "shown"}:
                 raise Undecided(f"events[{number}]: depends on cards of seats {hidden} that the history does not show")
-            has = events[number] if number < len(events) else "nothing more"
+            if number == len(events):
+                then = _without_items(made[number])
+                raise ValueError(f"events: it ends before the hand is over, the rules go on with {then}")
+            has = events[number]
             raise ValueError(f"events[{number}]: the history has {has}, the rules make {_without_items(made[number])}")
         if number >= len(events):
             break
         coming = [_filled(event, hand, items, seen, events) for event in events[number:]]
         before, hand = hand, _next(hand, number, partial(next_of, events=coming))
     net = {str(seat): each for seat, each in hand.net().items()} if hand.over else None
+    if net is None and "net" in written:
+        raise ValueError(f"events: it ends before the hand is over, with {len(events)} events")
+    if net is not None and "net" not in written:
+        raise ValueError(f"net: is missing, the rules make {net}")
     if written.get("net") != net:
-        raise ValueError(f"net: the history has {written.get('net')}, the rules make {net}")
+        raise ValueError(f"net: the history has {written['net']}, the rules make {net}")
     return hand
 
 

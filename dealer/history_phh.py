@@ -32,6 +32,8 @@ def phh(hand: Hand) -> str:
     code = _CODES.get((hand.rules.form, hand.stakes.structure, hand.rules.pot))
     if code is None or hand.rules.deck is not Deck.FULL:
         raise ValueError(f"game: PHH has no code for {hand.rules.title}, {hand.stakes.structure.value}")
+    if not hand.over:
+        raise ValueError("events: the hand is not over")
     stakes = hand.stakes
     fields: list[tuple[str, object]] = [("variant", code), ("antes", [stakes.ante] * len(hand.seats))]
     if hand.rules.form is Form.SEVEN_CARD_STUD:

@@ -1,6 +1,5 @@
 """`dealer history`."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ import click
 from dealer.commands.exit_codes import Ended, ExitCode, reason_of
 from dealer.history import replay
 from dealer.history_check import Undecided, check
+from dealer.history_form import read_history
 from dealer.history_phh import phh
 from dealer.house_rules import HouseRules
-from dealer.rooms import GAMES
 from dealer.show_history import text
 
 
@@ -29,15 +28,23 @@ def command(file: Path, as_phh: bool, is_check: bool) -> None:
     if as_phh and is_check:
         raise Ended(ExitCode.USAGE, "--phh and --check: one of them")
     try:
-        with click.open_file(str(file)) as stream:
-            written = json.load(stream)
-        rules = GAMES[written["game"]]
-        if is_check:
-            _check(file, written, rules)
-        else:
-            click.echo(phh(replay(written, rules)) if as_phh else text(written, rules), nl=False)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Ended(ExitCode.USAGE, f"{file}: cannot be printed so: {reason_of(error)}") from error
+        with click.open_file(str(file), "rb") as stream:
+            written, rules = read_history(stream.read())
+    except (ValueError, OSError) as error:
+        raise Ended(ExitCode.USAGE, f"{file}: is no history: {reason_of(error)}") from error
+    if is_check:
+        _check(file, written, rules)
+    elif as_phh:
+        click.echo(_phh(file, written, rules), nl=False)
+    else:
+        click.echo(text(written, rules), nl=False)
+
+
+def _phh(file: Path, written: Mapping[str, Any], rules: HouseRules) -> str:
+    try:
+        return phh(replay(written, rules))
+    except ValueError as error:
+        raise Ended(ExitCode.USAGE, f"{file}: cannot be written as PHH: {error}") from error
 
 
 def _check(file: Path, written: Mapping[str, Any], rules: HouseRules) -> None:
