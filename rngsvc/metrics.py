@@ -10,9 +10,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from rngsvc.cosigning import Cosigner
+from rngsvc.daily_runs import JOBS, OUTCOMES
 from rngsvc.generator import Generator
 from rngsvc.protocol.entries import ABORT_REASONS, INTEGRITY_KINDS, LOST_REASONS
-from rngsvc.scheduled import JOBS, OUTCOMES
 from rngsvc.sequencer import BatchReport
 
 _LATENCY_BUCKETS: Final = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1, 2, 4, 8)

@@ -34,6 +34,7 @@ from cryptography.x509 import Certificate, load_pem_x509_certificates
 from rngsvc import logs, server, site
 from rngsvc.config import COMMAND_FACTS, Address, ConfigurationRefused, IntegrityPolicy, Problem, Settings, load
 from rngsvc.cosigning import Cosigner
+from rngsvc.daily_runs import COMMAND, DONE, FAILED, LogAudit, Place, ScheduledRuns, SchedulerChild, command_job
 from rngsvc.entropy import EntropySource, GeneratorFailed, OperatorFile, device_source, kernel_source
 from rngsvc.errors import SigningStopped, TryAgain
 from rngsvc.generator import Generator
@@ -55,7 +56,6 @@ from rngsvc.protocol.merkle import root_from_nodes
 from rngsvc.protocol.policy import NO_WITNESSES, Policy
 from rngsvc.results import Results
 from rngsvc.sampling import Sampler
-from rngsvc.scheduled import COMMAND, DONE, FAILED, LogAudit, Place, ScheduledRuns, SchedulerChild, command_job
 from rngsvc.sequencer import BatchReport, Limits, Sequencer
 from rngsvc.service import Service
 from rngsvc.shuffles import DealtCache

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rngsvc.cosigning import Cosigner
+from rngsvc.daily_runs import LogAudit
 from rngsvc.protocol.entries import AuditEntry, CloseEntry, IntegrityEntry, parse_entry
 from rngsvc.results import Results
-from rngsvc.scheduled import LogAudit
 from rngsvc.self_checks import DAILY_WITHIN_MS
 from rngsvc.service import Service
 from rngsvc.tables import Table

@@ -11,7 +11,7 @@ import click
 
 from rngsvc.commands.settings import merged, refused, settings_options
 from rngsvc.config import ConfigurationRefused
-from rngsvc.scheduled import SchedulerChild
+from rngsvc.daily_runs import SchedulerChild
 
 
 @click.command()

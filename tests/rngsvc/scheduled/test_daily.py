@@ -20,10 +20,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from rngsvc.client import SyncClient
 from rngsvc.commands.exit_codes import ExitCode
 from rngsvc.config import Address
+from rngsvc.daily_runs import COMMAND, LOG_AUDIT, LogAudit, Place, ScheduledRuns, command_job, faults_in
 from rngsvc.keys.making import make_signing_key
 from rngsvc.metrics import Metrics
 from rngsvc.protocol.entries import IntegrityEntry, parse_entry
-from rngsvc.scheduled import COMMAND, LOG_AUDIT, LogAudit, Place, ScheduledRuns, command_job, faults_in
 from rngsvc.self_checks import DAILY_WITHIN_MS
 from rngsvc.serve import _count_run, _reached_from_here
 from tests.rngsvc.scheduled.test_scheduler import is_running, until_gone
@@ -31,7 +31,10 @@ from tests.rngsvc.service.world import START_MS, FakeClock, running
 from tests.simulation.process import ServerProcess
 
 PATIENCE_S = 90
-BATTERY = f"{sys.executable} -m stats_tests daily --rngsvc {{grpc}} --log-key {{log_key}} --count 2000 --time 2026-11-29T12:00:00Z"
+BATTERY = (
+    f"{sys.executable} -m stats_tests daily --rngsvc {{grpc}} --log-key {{log_key}}"
+    " --count 2000 --time 2026-11-29T12:00:00Z"
+)
 SLEEPER = f"{sys.executable} -c 'import os, time; print(os.getpid(), flush=True); time.sleep(1000)'"
 
 

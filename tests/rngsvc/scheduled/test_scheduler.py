@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rngsvc.schedule import DAY_MS, Daily
-from rngsvc.scheduler import RETRY_S, Job, Plan, Scheduler
+from rngsvc.scheduler_process import RETRY_S, Job, Plan, Scheduler
 from tests.scale import scaled
 
 MIDNIGHT = 20_000 * DAY_MS
@@ -144,7 +144,7 @@ class Child:
     """The scheduler as the service starts it."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-m", "rngsvc.scheduler"]
+        command = [sys.executable, "-m", "rngsvc.scheduler_process"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def plan(

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from rngsvc.cosigning import Cosigned, Cosigner
+from rngsvc.daily_runs import LogAudit
 from rngsvc.protocol.policy import NO_WITNESSES
-from rngsvc.scheduled import LogAudit
 from rngsvc.self_checks import DAILY_WITHIN_MS
 from rngsvc.status import MAX_AGE_MS, Board
 from tests.rngsvc.service.world import ORIGIN, START_MS, World, running, table_id

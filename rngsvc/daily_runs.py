@@ -1,4 +1,4 @@
-"""The service's side of the scheduler (`rngsvc.scheduler`): what runs daily, and what became of it.
+"""The service's side of the scheduler (`rngsvc.scheduler_process`): what runs daily, and what became of it.
 
 Two jobs: the audit of the service's own log, read as strangers read it, and the command line of `daily_command`, for
 the battery. Both run in processes of their own: nothing of them is on the path of a hand.
@@ -21,7 +21,7 @@ import structlog
 from rngsvc.findings import Check
 from rngsvc.ports import Clock
 from rngsvc.schedule import Daily
-from rngsvc.scheduler import DECIDED, Job, Plan
+from rngsvc.scheduler_process import DECIDED, Job, Plan
 from rngsvc.self_checks import DAILY_WITHIN_MS
 
 LOG_AUDIT: Final = "log_audit"
@@ -39,7 +39,7 @@ _ENVIRONMENT: Final = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "HOME", "LANG", 
 _OUR_OWN: Final = ("RNGSVC_", "PG")  # settings, and the way to the database: nobody else's business
 _USAGE: Final = 2
 
-_log = structlog.get_logger("rngsvc.scheduled")
+_log = structlog.get_logger("rngsvc.daily_runs")
 
 
 class SchedulerChild:
@@ -55,7 +55,7 @@ class SchedulerChild:
     def spawn(cls) -> "SchedulerChild":
         """Start it with next to no environment: where keys lie in variables, these have not been taken out yet."""
         kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-        command = [sys.executable, "-m", "rngsvc.scheduler"]
+        command = [sys.executable, "-m", "rngsvc.scheduler_process"]
         return cls(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=kept))  # noqa: S603
 
     def begin(self, plan: Plan) -> None:
