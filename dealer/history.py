@@ -218,7 +218,12 @@ def next_of(hand: Hand, events: Sequence[Mapping[str, Any]]) -> Hand:
         case "discarded":
             i = hand.position[event["seat"]]
             at = {hand.where[card]: card for card in hand.down[i]}
-            cards = tuple(at[Location(k, p)] for k, p in event.get("discards", ()))
+            named = [Location(k, p) for k, p in event.get("discards", ())]
+            if not at.keys() >= set(named):
+                raise ValueError(
+                    f"events[{len(hand.events)}].discards: names cards that seat {event['seat']} does not hold"
+                )
+            cards = tuple(at[location] for location in named)
             return apply(hand, Action(event["seat"], Act.DISCARD if cards else Act.STAND_PAT, cards=cards))
         case "shown" | "mucked" as kind:
             return apply(hand, Action(event["seat"], Act.SHOW if kind == "shown" else Act.MUCK))
