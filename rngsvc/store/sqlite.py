@@ -57,6 +57,7 @@ class SqliteStore:
             # Seeds lie in it sealed, but who plays what is nobody's business either.
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             self._write_connection = connection = self._connect(self._path.absolute().as_uri())
+            _look_whose_it_is(connection)
             (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
             if mode != "wal":
                 raise sqlite3.OperationalError("there is no write-ahead log on this kind of file system")
@@ -278,6 +279,15 @@ def _write(connection: sqlite3.Connection, commit: Commit) -> None:
 def _head(connection: sqlite3.Connection) -> Head | None:
     row = connection.execute("SELECT size, root, checkpoint, time FROM head").fetchone()
     return Head(*row) if row else None
+
+
+def _look_whose_it_is(connection: sqlite3.Connection) -> None:
+    """Raise ValueError for a newer store or one of something else, before anything in it is changed."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    migrations_after("sqlite", version)
+    made = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if made and not made >= {"head", "entry", "step"}:
+        raise ValueError("it is no store of this service")
 
 
 def _migrate(connection: sqlite3.Connection) -> None:

@@ -146,6 +146,18 @@ async def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_database_of_something_else_is_refused_and_left_alone(path: Path) -> None:
+    """The dealer's store has numbered layouts too, so the number alone says nothing."""
+    with sqlite3.connect(path) as other:
+        other.executescript("CREATE TABLE accounts (player TEXT); PRAGMA user_version = 1;")
+    other.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreRefused, match="no store of this service"):
+        await SqliteStore(path).open()
+    assert path.read_bytes() == before
+
+
+@pytest.mark.asyncio
 async def test_a_missing_folder_is_refused_by_name(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "missing" / "log.sqlite3")
     with pytest.raises(StoreRefused, match="missing"):
