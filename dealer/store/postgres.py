@@ -37,6 +37,8 @@ SESSION: Final = {
     "tcp_keepalives_count": "4",
     "tcp_user_timeout": "7000",
 }
+# What asking raises when the session ends in the middle of it; the last is asyncpg's word for words out of turn.
+_BROKEN_OFF: Final = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 # What a server says that starts, stops or is full.
 _NOT_NOW: Final = (
     asyncpg.OperatorInterventionError,
@@ -140,7 +142,7 @@ class PostgresStore:
             try:
                 await self._session.execute("SELECT pg_advisory_unlock_all()", timeout=_GOODBYE_S)
                 await self._session.close(timeout=_GOODBYE_S)
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            except (*_BROKEN_OFF, asyncpg.PostgresError):
                 self._session.terminate()
 
     # --- Doubt
@@ -167,7 +169,7 @@ class PostgresStore:
             if self._session.is_closed() or isinstance(error, _NOT_NOW):
                 raise self._lose(str(error)) from error
             raise StoreFailed(f"PostgreSQL: {error}") from error
-        except (OSError, TimeoutError, asyncpg.InterfaceError) as error:
+        except _BROKEN_OFF as error:
             raise self._lose(f"{type(error).__name__}: {error}") from error
 
     async def _writing(self, write: Callable[[Connection], Awaitable[None]]) -> None:

@@ -97,7 +97,7 @@ class PostgresStore:
             try:
                 await writer.execute("SELECT pg_advisory_unlock_all()", timeout=_GOODBYE_S)
                 await writer.close(timeout=_GOODBYE_S)
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError):
                 writer.terminate()  # the server, or the way to it, is gone
 
     # --- Writing ---
